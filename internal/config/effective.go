@@ -1,0 +1,52 @@
+package config
+
+import "runtime"
+
+// Machine is what the defaults depend on.
+type Machine struct {
+	CPUs        int
+	MemoryBytes int64 // what this process may use: the smaller of the machine's and the control groups'; 0 = unknown
+}
+
+const (
+	assumedMemoryBytes = 4 << 30 // where the memory is unknown: the smallest machine the defaults are made for
+	capacityMaxBytes   = 512 << 20
+	memtableMaxBytes   = 64 << 20
+	shardsMax          = 256 // the upper bound of the key shards
+	fewCPUs            = 4   // below this many, one frozen memtable per shard
+)
+
+// ThisMachine describes where the process runs. CPUs is what the scheduler uses, so CPU limits of a container count.
+func ThisMachine() Machine {
+	return Machine{CPUs: runtime.GOMAXPROCS(0), MemoryBytes: memoryBytes()}
+}
+
+// Effective returns a copy in which every zero that stands for a choice is resolved.
+func (c Config) Effective(machine Machine) Config {
+	if c.Shards == 0 {
+		c.Shards = min(machine.CPUs, shardsMax)
+	}
+	if c.PageCache.CapacityBytes == 0 {
+		c.PageCache.CapacityBytes = defaultCapacity(machine)
+	}
+	if c.Memtable.MaxBytes == 0 {
+		c.Memtable.MaxBytes = min(memtableMaxBytes, c.PageCache.CapacityBytes/int64(4*c.Shards))
+	}
+	if c.Memtable.FrozenMax == 0 {
+		c.Memtable.FrozenMax = 2
+		if machine.CPUs < fewCPUs {
+			c.Memtable.FrozenMax = 1
+		}
+	}
+	return c
+}
+
+// defaultCapacity is rounded down to whole MiB, so that it reads well in status and logs.
+func defaultCapacity(machine Machine) int64 {
+	memory := machine.MemoryBytes
+	if memory == 0 {
+		memory = assumedMemoryBytes
+	}
+	const mebibyte = 1 << 20
+	return min(capacityMaxBytes, memory/8/mebibyte*mebibyte)
+}

@@ -1,0 +1,43 @@
+package config
+
+import "testing"
+
+func TestEffective(t *testing.T) {
+	const mebibyte = 1 << 20
+	for _, test := range []struct {
+		name                            string
+		machine                         Machine
+		settings                        []string
+		shards, frozen                  int
+		capacityMebibytes, memtableKibi int64
+	}{
+		{"small", Machine{CPUs: 2, MemoryBytes: 4 << 30}, nil, 2, 1, 512, 64 << 10},
+		{"large", Machine{CPUs: 16, MemoryBytes: 64 << 30}, nil, 16, 2, 512, 8 << 10},
+		{"more CPUs than shards can be", Machine{CPUs: 512, MemoryBytes: 64 << 30}, nil, 256, 2, 512, 512},
+		{"little memory", Machine{CPUs: 2, MemoryBytes: 1001 * mebibyte}, nil, 2, 1, 125, 125 << 10 / 8},
+		{"unknown memory", Machine{CPUs: 4}, nil, 4, 2, 512, 32 << 10},
+		{"settings win", Machine{CPUs: 2, MemoryBytes: 4 << 30},
+			[]string{"shards=1", "memtable.frozen_max=3", "page_cache.capacity=4MiB", "memtable.max_bytes=512KiB"},
+			1, 3, 4, 512},
+		{"derived from settings", Machine{CPUs: 2, MemoryBytes: 4 << 30},
+			[]string{"shards=4", "page_cache.capacity=64MiB"}, 4, 1, 64, 4 << 10},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			loaded, err := Load(Source{Settings: test.settings}, test.machine)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := loaded.Config
+			if got.Shards != test.shards || got.Memtable.FrozenMax != test.frozen ||
+				got.PageCache.CapacityBytes != test.capacityMebibytes*mebibyte ||
+				got.Memtable.MaxBytes != test.memtableKibi*1024 {
+				t.Errorf("got %d shards, %d frozen, capacity %s, memtable %s", got.Shards, got.Memtable.FrozenMax,
+					FormatBytes(got.PageCache.CapacityBytes), FormatBytes(got.Memtable.MaxBytes))
+			}
+			if again := got.Effective(test.machine); again != got {
+				t.Errorf("resolving twice changes %+v to %+v", got, again)
+			}
+		})
+	}
+}
