@@ -1,0 +1,28 @@
+package segment
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Errors of writing and reading segment files.
+var (
+	// ErrSourceOrder means that a Source handed out rows out of order, or columns that its file was not announced with.
+	ErrSourceOrder = errors.New("rows of a source are not in order")
+
+	// ErrKindMismatch means that two sources hold one field under different kinds, which the schema rules out.
+	ErrKindMismatch = errors.New("one field has two kinds")
+)
+
+// CorruptionError says that bytes on disk are not what was written. It is never repaired silently: the file named by
+// Path has to be set aside.
+type CorruptionError struct {
+	Path   string
+	Offset int64 // of the part that is damaged, or of the page or frame that holds it
+	Reason string
+}
+
+// Error names the file, the place in it and what is wrong there.
+func (e *CorruptionError) Error() string {
+	return fmt.Sprintf("%s is damaged at byte %d: %s", e.Path, e.Offset, e.Reason)
+}

@@ -1,0 +1,37 @@
+package segment
+
+import "slices"
+
+// FileInfo is what a segment file says about itself, apart from its rows.
+type FileInfo struct {
+	Database, Measurement    string
+	Level                    int    // 0: one measurement of one flush; 1: compacted
+	Rank                     uint64 // order of writing, see the manifest; 0 while none is given
+	MinSequence, MaxSequence uint64
+	Tags                     []string    // ascending
+	Fields                   []ColumnDef // ascending by name
+	Mixed                    bool        // holds rows of several partitions
+}
+
+// ColumnStats counts the cells of one column. Min and Max are bits as in Column.Numbers and hold only when Bounded: for
+// numbers in files of level 1 that have a value which is not NaN.
+type ColumnStats struct {
+	Name          string
+	Kind          Kind
+	Values, Nulls int64
+	Bounded       bool
+	Min, Max      uint64
+}
+
+// Written is what a file holds: as counted by its writer, as stated by its footer, or as found by reading it all.
+type Written struct {
+	SizeBytes, Rows  int64
+	MinTime, MaxTime int64         // nanoseconds, both included
+	Columns          []ColumnStats // tags, then fields, in the order of FileInfo
+}
+
+// Equal reports whether two accounts of a file agree in everything.
+func (w Written) Equal(other Written) bool {
+	return w.SizeBytes == other.SizeBytes && w.Rows == other.Rows && w.MinTime == other.MinTime &&
+		w.MaxTime == other.MaxTime && slices.Equal(w.Columns, other.Columns)
+}
