@@ -58,7 +58,7 @@ func readFlags(settings []string, found *problems) layer {
 		case k == nil:
 			found.add("--set %s: %v %s", setting, errUnknownKey, path)
 		default:
-			values.set(k, text, "--set", found)
+			values.set(k, text, "command line", found)
 		}
 	}
 	return values

@@ -105,7 +105,7 @@ func TestProblems(t *testing.T) {
 				"test.yaml:11: unknown key shard",
 				"test.yaml:14: admission.max_wait is set twice",
 				`environment variable LINEWEIR_LOG_LEVEL: log.level: "loud" is none of debug, info, warn, error`,
-				`--set: memtable.max_rows: "many" is not a whole number`,
+				`command line: memtable.max_rows: "many" is not a whole number`,
 				"--set memtable=1: unknown key memtable",
 				"--set verbose: write it as key=value",
 			},
@@ -155,7 +155,7 @@ func TestMissingFile(t *testing.T) {
 	_, err := Load(Source{File: name, Settings: []string{"shards=x"}}, testMachine)
 	want := []string{
 		"read the configuration: open " + name + ": no such file or directory",
-		`--set: shards: "x" is not a whole number`,
+		`command line: shards: "x" is not a whole number`,
 	}
 	if diff := cmp.Diff(want, problemsOf(t, err)); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)

@@ -116,7 +116,7 @@ func TestRules(t *testing.T) {
 func TestRulesSkipRefusedKeys(t *testing.T) {
 	t.Chdir(t.TempDir())
 	_, err := Load(Source{Settings: []string{"wal.max_bytes=4 gigs", "wal.file_bytes=4GiB"}}, testMachine)
-	want := []string{`--set: wal.max_bytes: "4 gigs": ` + errUnknownUnit.Error()}
+	want := []string{`command line: wal.max_bytes: "4 gigs": ` + errUnknownUnit.Error()}
 	if diff := cmp.Diff(want, problemsOf(t, err)); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}

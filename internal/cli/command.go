@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"bufio"
+	"fmt"
+
+	"lineweir/internal/config"
+)
+
+type serveCommand struct{}
+
+func (serveCommand) Run(in *invocation) error {
+	loaded, err := in.global.load()
+	if err != nil {
+		return err
+	}
+	return in.commands.Serve(in.ctx, loaded)
+}
+
+type walDumpCommand struct {
+	Dir string `arg:"" name:"dir" help:"The directory of the log: wal in a data directory."`
+}
+
+func (walDumpCommand) Help() string {
+	return `The log is only read. Points that were flushed to Parquet may be gone from it; what is left is written in the order
+in which it was acknowledged.
+
+Example:
+
+	lineweir wal dump ./data/wal > rescued.lp`
+}
+
+func (c walDumpCommand) Run(in *invocation) error {
+	out := bufio.NewWriter(in.stdout)
+	if err := in.commands.WALDump(in.ctx, c.Dir, out); err != nil {
+		_ = out.Flush() // what could be read is worth having, and the first error is the one to tell
+		return err
+	}
+	return out.Flush()
+}
+
+type checkCommand struct {
+	Dir string `arg:"" name:"dir" help:"The data directory."`
+}
+
+func (checkCommand) Help() string {
+	return `No server may use the directory meanwhile. Nothing is changed. The exit status is 1 if anything is damaged.
+
+Example:
+
+	lineweir check ./data`
+}
+
+func (c checkCommand) Run(in *invocation) error {
+	return in.commands.Check(in.ctx, c.Dir, in.stdout)
+}
+
+type configCheckCommand struct {
+	File string `arg:"" name:"file" help:"The configuration file."`
+}
+
+func (configCheckCommand) Help() string {
+	return `The file is judged by itself, without flags and environment, for the CPUs and the memory of this machine.
+
+Example:
+
+	lineweir config check config.yaml`
+}
+
+func (c configCheckCommand) Run(in *invocation) error {
+	if _, err := config.Load(config.Source{File: c.File}, config.ThisMachine()); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(in.stdout, "%s: nothing is wrong\n", c.File)
+	return err
+}
+
+type configDefaultCommand struct{}
+
+func (configDefaultCommand) Help() string {
+	return `Example:
+
+	lineweir config default > config.yaml`
+}
+
+func (configDefaultCommand) Run(in *invocation) error {
+	return config.WriteDefault(in.stdout)
+}
