@@ -1,6 +1,9 @@
 package config
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // pagesPerSegmentMax is how many pages of one segment can be told apart in the page cache.
 const pagesPerSegmentMax = 1 << 24
@@ -18,7 +21,7 @@ var rules = []rule{
 	{[]string{"memtable.max_bytes", "page_cache.capacity", "page_cache.soft_fraction", "shards"}, checkMemtablesFitSoft},
 	{[]string{"page_cache.page_bytes", "page_cache.capacity"}, checkPageBytes},
 	{[]string{"wal.max_bytes", "wal.file_bytes"}, checkLogHoldsFiles},
-	{[]string{"wal.file_bytes", "http.max_body_bytes"}, checkLogFileHoldsBody},
+	{[]string{"wal.max_bytes", "http.max_body_bytes"}, checkLogHoldsBody},
 	{[]string{"http.in_flight_bytes", "http.max_body_bytes"}, checkInFlightHoldsBody},
 	{[]string{"admission.retry_after_min", "admission.retry_after_max"}, checkRetryAfter},
 	{[]string{"admission.max_wait", "shutdown.timeout"}, checkWaitEndsInShutdown},
@@ -97,14 +100,14 @@ func checkLogHoldsFiles(c *Config, _ Machine) string {
 		FormatBytes(c.WAL.MaxBytes), FormatBytes(c.WAL.FileBytes))
 }
 
-// checkLogFileHoldsBody: a frame carries the text of one body and never spans files.
-func checkLogFileHoldsBody(c *Config, _ Machine) string {
+// checkLogHoldsBody: one frame carries the accepted text of one body, and may take up half of the log.
+func checkLogHoldsBody(c *Config, _ Machine) string {
 	const frameOverheadBytes = 32 << 10 // headers, the database's name, and what incompressible text grows by
-	if c.WAL.FileBytes >= c.HTTP.MaxBodyBytes+frameOverheadBytes {
+	if c.WAL.MaxBytes >= 2*(c.HTTP.MaxBodyBytes+frameOverheadBytes) {
 		return ""
 	}
-	return fmt.Sprintf("wal.file_bytes %s must exceed http.max_body_bytes %s by %s: a file has to hold any body",
-		FormatBytes(c.WAL.FileBytes), FormatBytes(c.HTTP.MaxBodyBytes), FormatBytes(frameOverheadBytes))
+	return fmt.Sprintf("wal.max_bytes %s must be at least twice http.max_body_bytes %s and %s",
+		FormatBytes(c.WAL.MaxBytes), FormatBytes(c.HTTP.MaxBodyBytes), FormatBytes(2*frameOverheadBytes))
 }
 
 // checkInFlightHoldsBody: otherwise the largest body would be refused for lack of memory however idle the server is.
@@ -117,12 +120,17 @@ func checkInFlightHoldsBody(c *Config, _ Machine) string {
 		FormatBytes(c.HTTP.InFlightBytes), copies, FormatBytes(c.HTTP.MaxBodyBytes))
 }
 
+// checkRetryAfter: the header counts whole seconds.
 func checkRetryAfter(c *Config, _ Machine) string {
-	if c.Admission.RetryAfterMin <= c.Admission.RetryAfterMax {
-		return ""
+	shortest, longest := c.Admission.RetryAfterMin, c.Admission.RetryAfterMax
+	switch {
+	case shortest%time.Second != 0 || longest%time.Second != 0:
+		return fmt.Sprintf("admission.retry_after_min %v and admission.retry_after_max %v must be whole seconds",
+			shortest, longest)
+	case shortest > longest:
+		return fmt.Sprintf("admission.retry_after_min %v is longer than admission.retry_after_max %v", shortest, longest)
 	}
-	return fmt.Sprintf("admission.retry_after_min %v is longer than admission.retry_after_max %v",
-		c.Admission.RetryAfterMin, c.Admission.RetryAfterMax)
+	return ""
 }
 
 // checkWaitEndsInShutdown: a stop waits for requests, and these may wait for a seal.

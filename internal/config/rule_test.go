@@ -59,12 +59,10 @@ func TestRules(t *testing.T) {
 			problem: []string{"wal.max_bytes 191MiB must be at least three times wal.file_bytes 64MiB"},
 		},
 		{
-			name:   "a body in a file of the log",
-			holds:  []string{"wal.file_bytes=1056KiB", "http.max_body_bytes=1MiB"},
-			breaks: []string{"wal.file_bytes=1055KiB", "http.max_body_bytes=1MiB"},
-			problem: []string{
-				"wal.file_bytes 1055KiB must exceed http.max_body_bytes 1MiB by 32KiB: a file has to hold any body",
-			},
+			name:    "a body in half of the log",
+			holds:   []string{"wal.file_bytes=64KiB", "http.max_body_bytes=1MiB", "wal.max_bytes=2112KiB"},
+			breaks:  []string{"wal.file_bytes=64KiB", "http.max_body_bytes=1MiB", "wal.max_bytes=2111KiB"},
+			problem: []string{"wal.max_bytes 2111KiB must be at least twice http.max_body_bytes 1MiB and 64KiB"},
 		},
 		{
 			name:    "a body in flight",
@@ -77,6 +75,12 @@ func TestRules(t *testing.T) {
 			holds:   []string{"admission.retry_after_min=5s", "admission.retry_after_max=5s"},
 			breaks:  []string{"admission.retry_after_min=6s", "admission.retry_after_max=5s"},
 			problem: []string{"admission.retry_after_min 6s is longer than admission.retry_after_max 5s"},
+		},
+		{
+			name:    "whole seconds",
+			holds:   []string{"admission.retry_after_min=2000ms"},
+			breaks:  []string{"admission.retry_after_min=2001ms"},
+			problem: []string{"admission.retry_after_min 2.001s and admission.retry_after_max 1m0s must be whole seconds"},
 		},
 		{
 			name:    "waiting and stopping",

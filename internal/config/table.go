@@ -37,7 +37,7 @@ var keys = []key{
 		change: "Raise it for clients on very slow links; lower it against clients that hold connections on purpose.",
 	},
 	{
-		path: "http.max_body_bytes", kind: kindBytes, unit: "bytes", standard: "25MB", min: "1KiB", max: "1GiB",
+		path: "http.max_body_bytes", kind: kindBytes, unit: "bytes", standard: "25MB", min: "1KiB", max: "128MiB",
 		about: "The longest body of a write, both as sent and after decompression. A longer one is answered 413.",
 		change: "Raise it for backfills with large batches; every concurrent request may need about four times as " +
 			"much memory.",
@@ -111,17 +111,20 @@ var keys = []key{
 			"buffer than wait.",
 	},
 	{
-		path: "admission.retry_after_min", kind: kindDuration, unit: "duration", standard: "1s", min: "1s", max: "10m",
+		path: "admission.retry_after_min", kind: kindDuration, unit: "duration of whole seconds",
+		standard: "1s", min: "1s", max: "10m",
 		about:  "The shortest Retry-After of a refused write.",
 		change: "Raise it where very many clients retry at once.",
 	},
 	{
-		path: "admission.retry_after_max", kind: kindDuration, unit: "duration", standard: "60s", min: "1s", max: "1h",
+		path: "admission.retry_after_max", kind: kindDuration, unit: "duration of whole seconds",
+		standard: "60s", min: "1s", max: "10m",
 		about:  "The longest Retry-After of a refused write.",
-		change: "Lower it where clients must come back soon, whatever the predicted wait; Telegraf obeys up to 10m.",
+		change: "Lower it where clients must come back soon, whatever the predicted wait. Telegraf waits no longer " +
+			"than 10m.",
 	},
 	{
-		path: "admission.unread_refusal_bytes", kind: kindBytes, unit: "bytes", standard: "64KiB", min: "0", max: "1GiB",
+		path: "admission.unread_refusal_bytes", kind: kindBytes, unit: "bytes", standard: "64KiB", min: "0", max: "128MiB",
 		about: "While every shard is blocked, a body longer than this is refused without being read, even if its " +
 			"points would still have fitted.",
 		change: "Raise it so that larger bodies are given their chance; lower it to make refusing cheaper still.",
@@ -139,7 +142,7 @@ var keys = []key{
 	},
 	{
 		path: "compaction.max_bytes_per_second", kind: kindBytes, unit: "bytes per second", standard: "0",
-		min: "1kB", max: "1024GiB", zero: "no limit",
+		min: "1", max: "1024GiB", zero: "no limit",
 		about: "How fast compaction may read L0 segments. It can be changed at run time through " +
 			"PUT /api/compaction.",
 		change: "Limit it to protect a slow or shared disk, or to watch the gate at work.",
