@@ -22,8 +22,8 @@ type walDumpCommand struct {
 }
 
 func (walDumpCommand) Help() string {
-	return `The log is only read. Points that were flushed to Parquet may be gone from it; what is left is written in the order
-in which it was acknowledged.
+	return `The log is only read. Points that were flushed to Parquet may be gone from it; what is left is written
+in the order in which it was acknowledged.
 
 Example:
 
@@ -60,7 +60,8 @@ type configCheckCommand struct {
 }
 
 func (configCheckCommand) Help() string {
-	return `The file is judged by itself, without flags and environment, for the CPUs and the memory of this machine.
+	return `The file is judged by itself, without flags and environment, for the CPUs and the memory of this
+machine.
 
 Example:
 

@@ -1,0 +1,150 @@
+package deptest
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// An edge allows the non-test files of a package to import something, and says why. What no edge allows is
+// forbidden; the standard library is free to all. "." is the command itself.
+type edge struct{ from, to, reason string }
+
+// projectEdges are all imports between packages of the module. They run one way.
+var projectEdges = []edge{
+	{".", "ingest", "main wires: the write endpoints"},
+	{".", "query", "main wires: the read endpoints"},
+	{".", "shard", "main wires: it opens the engine and hands it to ingest and query"},
+	{".", "segment", "main wires: check verifies segment files and the manifest offline"},
+	{".", "wal", "main wires: wal dump and check read the log offline"},
+	{".", "internal/cli", "main hands its commands to the command line"},
+	{".", "internal/config", "main turns settings into the options of each package"},
+	{".", "internal/vfs", "main chooses the real file system"},
+	{"ingest", "shard", "batches are built by ingest and committed by the engine"},
+	{"ingest", "segment", "only for the kinds of values, which line protocol and columns share"},
+	{"query", "shard", "scans are answered by the engine"},
+	{"query", "segment", "rows come as segment blocks"},
+	{"shard", "wal", "the engine commits frames to the log"},
+	{"shard", "segment", "the engine flushes memtables into segments, and registers and scans them"},
+	{"shard", "pagecache", "the engine asks the tier's controller before it seals"},
+	{"shard", "internal/vfs", "the engine hands the file system down and asks it for free space"},
+	{"segment", "internal/vfs", "all file access goes through a seam that tests can break"},
+	{"wal", "internal/vfs", "all file access goes through a seam that tests can break"},
+	{"internal/cli", "internal/config", "flags are settings; config check is a command"},
+}
+
+// testEdges are what tests may import in addition to what their package may.
+var testEdges = []edge{
+	{"internal/deptest", "internal/config", "it compares the settings with what the command reads"},
+}
+
+// moduleEdges are the modules that may be used, and where. A library that only one package knows can be replaced.
+var moduleEdges = []edge{
+	{".", "go.uber.org/zap", "main makes the logger"},
+	{"ingest", "go.uber.org/zap", "requests that fail are logged"},
+	{"query", "go.uber.org/zap", "scans that fail midway are logged"},
+	{"shard", "go.uber.org/zap", "the engine logs changes of its state"},
+	{"segment", "go.uber.org/zap", "compaction and recovery log what they did"},
+	{"wal", "go.uber.org/zap", "recovery logs what it cut off"},
+	{"shard", "golang.org/x/sync", "measurements are flushed side by side"},
+	{"segment", "golang.org/x/sync", "outputs of a merge are verified side by side"},
+	{"ingest", "github.com/influxdata/line-protocol/v2", "the one parser of line protocol"},
+	{"ingest", "github.com/go-chi/chi/v5", "routes of writing"},
+	{"ingest", "github.com/klauspost/compress", "bodies and payloads are compressed"},
+	{"ingest", "github.com/prometheus/client_golang", "metrics of requests and of the engine are exported over HTTP"},
+	{"query", "github.com/influxdata/line-protocol/v2", "rows are printed as line protocol"},
+	{"query", "github.com/go-chi/chi/v5", "routes of reading"},
+	{".", "github.com/go-chi/chi/v5", "main joins the routes of ingest and query"},
+	{".", "github.com/prometheus/client_golang", "main owns the registry of metrics"},
+	{".", "golang.org/x/sys", "main asks whether standard error is a terminal"},
+	{"shard", "github.com/cespare/xxhash/v2", "series are spread over shards by their hash"},
+	{"segment", "github.com/parquet-go/parquet-go", "the one codec of Parquet"},
+	{"segment", "github.com/klauspost/compress", "pages of L1 are compressed"},
+	{"segment", "github.com/cespare/xxhash/v2", "names too long for a directory are hashed"},
+	{"pagecache", "github.com/dgraph-io/ristretto/v2", "the one cache"},
+	{"internal/cli", "github.com/alecthomas/kong", "the grammar of the command line"},
+	{"internal/config", "github.com/knadh/koanf", "layers of settings are merged"},
+	{"internal/config", "go.yaml.in/yaml/v3", "the configuration file"},
+	{"internal/config", "golang.org/x/sys", "how much memory the machine has"},
+	{"internal/vfs", "golang.org/x/sys", "file locks, fdatasync and free space"},
+}
+
+func TestImportsRunOneWay(t *testing.T) {
+	for _, file := range goFiles(t) {
+		if file.isTest() {
+			continue
+		}
+		for _, spec := range file.syntax.Imports {
+			path, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			inside, ours := strings.CutPrefix(path, module+"/")
+			allowed := ours && allows(projectEdges, file.directory, inside) ||
+				!ours && (isStandard(path) || allows(moduleEdges, file.directory, path))
+			if !allowed {
+				t.Errorf("%s imports %s: no rule allows this", file.path, path)
+			}
+		}
+	}
+}
+
+// allows tells whether an edge leads from directory to path or to something above it.
+func allows(edges []edge, directory, path string) bool {
+	return slices.ContainsFunc(edges, func(e edge) bool {
+		return e.from == directory && (path == e.to || strings.HasPrefix(path, e.to+"/"))
+	})
+}
+
+// isStandard tells whether an import is of the standard library: its first element is no domain. Cgo is refused.
+func isStandard(path string) bool {
+	first, _, _ := strings.Cut(path, "/")
+	return !strings.Contains(first, ".") && path != "C"
+}
+
+// So a layer is tested without those above it and beside it. The file system is open to all tests, because they
+// inject its faults.
+func TestTestsStayInTheirLayer(t *testing.T) {
+	edges := slices.Concat(projectEdges, testEdges)
+	for _, file := range goFiles(t) {
+		if !file.isTest() || file.directory == "." {
+			continue
+		}
+		for _, spec := range file.syntax.Imports {
+			inside, ours := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), module+"/")
+			if ours && inside != file.directory && inside != "internal/vfs" && !allows(edges, file.directory, inside) {
+				t.Errorf("%s imports %s: no rule allows this, not even to a test", file.path, inside)
+			}
+		}
+	}
+}
+
+func TestEveryEdgeHasItsReason(t *testing.T) {
+	seen := make(map[[2]string]bool)
+	for _, e := range slices.Concat(projectEdges, testEdges, moduleEdges) {
+		if e.reason == "" {
+			t.Errorf("%s → %s has no reason", e.from, e.to)
+		}
+		if seen[[2]string{e.from, e.to}] {
+			t.Errorf("%s → %s is listed twice", e.from, e.to)
+		}
+		seen[[2]string{e.from, e.to}] = true
+	}
+}
+
+// Edges that are all data can still form a circle; the compiler would notice only once all of them are used.
+func TestEdgesFormNoCircle(t *testing.T) {
+	var visit func(name string, above []string)
+	visit = func(name string, above []string) {
+		if slices.Contains(above, name) {
+			t.Fatalf("a circle: %s", strings.Join(append(above, name), " → "))
+		}
+		for _, e := range projectEdges {
+			if e.from == name {
+				visit(e.to, append(slices.Clone(above), name))
+			}
+		}
+	}
+	visit(".", nil)
+}
