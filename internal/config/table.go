@@ -119,7 +119,7 @@ var keys = []key{
 	{
 		path: "admission.retry_after_max", kind: kindDuration, unit: "duration of whole seconds",
 		standard: "60s", min: "1s", max: "10m",
-		about:  "The longest Retry-After of a refused write.",
+		about: "The longest Retry-After of a refused write.",
 		change: "Lower it where clients must come back soon, whatever the predicted wait. Telegraf waits no longer " +
 			"than 10m.",
 	},
