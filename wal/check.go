@@ -1,0 +1,69 @@
+package wal
+
+import (
+	"fmt"
+
+	"lineweir/internal/vfs"
+)
+
+// FileReport is what Check found in one file.
+type FileReport struct {
+	Path          string
+	SizeBytes     int64
+	UsedBytes     int64 // header and intact groups
+	Groups        int
+	Frames        int
+	FirstSequence uint64 // of the first frame, or of the one that would be it
+	LastSequence  uint64 // FirstSequence - 1 if the file has no frame
+	Sealed        bool
+}
+
+// Report is what Check found in a log.
+type Report struct {
+	Files []FileReport
+	// Torn says where the next Open will cut off a group that was never acknowledged. It is empty if there is none.
+	Torn string
+	// Damage is empty if Open would succeed without a floor, except that the log may begin with any file.
+	Damage []*CorruptionError
+}
+
+// Check reads all files of a log and changes nothing. The error is one of the file system; damage is in the report.
+func Check(fsys vfs.FS, dir string) (Report, error) {
+	states, err := scanDir(fsys, dir, nil)
+	if err != nil {
+		return Report{}, err
+	}
+	v, damage := judge(states)
+	report := Report{Damage: damage}
+	for _, st := range states {
+		report.Files = append(report.Files, FileReport{
+			Path: st.path, SizeBytes: st.sizeBytes, UsedBytes: st.end, Groups: st.groups, Frames: st.frames,
+			FirstSequence: st.header.FirstSequence, LastSequence: st.sequence - 1, Sealed: st.sealed != nil,
+		})
+	}
+	if v.torn != nil {
+		report.Torn = fmt.Sprintf("%s: %v", states[v.current].path, v.torn)
+	}
+	return report, nil
+}
+
+// Dump calls fn for each frame that can be read, in order, and changes nothing. It goes on behind damage with the next
+// file, and then returns the first *CorruptionError. An error of fn ends it and is returned as it is.
+func Dump(fsys vfs.FS, dir string, fn func(file string, offset int64, f Frame) error) error {
+	states, err := scanDir(fsys, dir, fn)
+	if err != nil {
+		return err
+	}
+	if _, damage := judge(states); len(damage) > 0 {
+		return damage[0]
+	}
+	return nil
+}
+
+func scanDir(fsys vfs.FS, dir string, visit func(string, int64, Frame) error) ([]fileState, error) {
+	found, err := listDir(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	return scanFiles(fsys, dir, found.numbers, visit)
+}

@@ -1,0 +1,68 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"lineweir/internal/vfs"
+)
+
+const (
+	// FileBytesMin and FileBytesMax bound Options.FileBytes.
+	FileBytesMin = 4 << 10
+	FileBytesMax = 4 << 30
+
+	// MaxPayloadBytes bounds the payload of a frame; Options.MaxBytes bounds it further, see Log.Room.
+	MaxPayloadBytes = 256 << 20
+)
+
+// Options says where a log lives and how large it may become.
+type Options struct {
+	FS  vfs.FS
+	Dir string // created if missing
+	// FileBytes is the size of a file. A single frame that is larger makes its file larger.
+	FileBytes int64
+	// MaxBytes bounds the bytes of all groups in the log, at least two files. The disk holds up to two files more:
+	// the spare and the unused rest of the current file.
+	MaxBytes int64
+	// Floor is the highest sequence up to which no frame is needed any more. Files that hold only such frames may
+	// be missing or damaged.
+	Floor uint64
+	// OnPoison, if set, is called once, before any ticket fails, when a write or sync has failed. It must not call
+	// Close.
+	OnPoison func(error)
+	Logger   *zap.Logger // nil logs nothing
+}
+
+// Validate returns every problem of the options at once.
+func (o Options) Validate() error {
+	var problems []error
+	if o.FS == nil {
+		problems = append(problems, errors.New("wal: FS is missing"))
+	}
+	if o.Dir == "" {
+		problems = append(problems, errors.New("wal: Dir is empty"))
+	}
+	if o.FileBytes < FileBytesMin || o.FileBytes > FileBytesMax {
+		problems = append(problems, fmt.Errorf("wal: FileBytes is %d, allowed are %d to %d",
+			o.FileBytes, int64(FileBytesMin), int64(FileBytesMax)))
+	}
+	if o.MaxBytes < 2*o.FileBytes {
+		problems = append(problems, fmt.Errorf("wal: MaxBytes is %d, needed are at least two files of %d",
+			o.MaxBytes, o.FileBytes))
+	}
+	return errors.Join(problems...)
+}
+
+// groupBytesMax bounds a group of several frames, so that recovery needs little memory and a file is filled well.
+func (o Options) groupBytesMax() int64 {
+	return min(16<<20, o.FileBytes/4)
+}
+
+// payloadBytesMax is the largest payload that an empty log has room for, whatever its current file holds: Trim seals
+// a file that is half full, and a file is at most half of the log.
+func (o Options) payloadBytesMax() int64 {
+	return min(MaxPayloadBytes, o.MaxBytes/2)
+}
