@@ -20,3 +20,5 @@ const IndexedRows = 16
 
 // Bytes returns a size that a file with this cost can't exceed.
 func (c FileCost) Bytes() int64 { return 0 }
+
+const tagIndexBytes = 5
