@@ -1,0 +1,5 @@
+//go:build !race
+
+package pagecache
+
+const raceDetector = false
