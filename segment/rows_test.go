@@ -173,7 +173,7 @@ func drain(t testing.TB, src Source) (rows []row, err error) {
 	t.Helper()
 	for {
 		b, err := src.Next()
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF {
 			return rows, src.Close()
 		}
 		if err != nil {

@@ -3,7 +3,6 @@ package segment
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -86,7 +85,7 @@ func (w *fileWriter) write(out io.Writer, info FileInfo, src Source) (Written, e
 	}
 	for {
 		block, err := src.Next()
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF { // an error that wraps io.EOF is not the end
 			break
 		}
 		if err != nil {
