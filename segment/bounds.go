@@ -98,5 +98,10 @@ func appendNumber(dst []byte, kind Kind, n uint64) []byte {
 
 // signed returns the same memory as int64, which the delta codec wants.
 func signed(numbers []uint64) []int64 {
-	return unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(numbers))), len(numbers))
+	return unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(numbers))), cap(numbers))[:len(numbers)]
+}
+
+// unsigned64 is the inverse of signed.
+func unsigned64(numbers []int64) []uint64 {
+	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(numbers))), cap(numbers))[:len(numbers)]
 }

@@ -18,14 +18,15 @@ const (
 	rootName      = "lineweir"
 	timeName      = "time"
 
-	pageValuesMin, pageValuesMax = 512, 8192 // values per page, by the number of columns
-	pageValuesTotal              = 1 << 19   // of all columns' pages together, which a reader holds decoded
-	pageTextBytes                = 128 << 10 // a page of strings ends with the one that reaches this
-	groupRowsMax                 = 1 << 20   // rows per row group of level 1
-	groupBytesMax                = 32 << 20  // encoded bytes after which a row group of level 1 ends
-	groupDictionaryBytes         = 8 << 20   // the same for the dictionaries of its tags
-	tagBoundBytes                = 64        // a column with a longer tag value has no bounds
-	compressBytesMin             = 64        // smaller pages are stored as they are
+	pageValuesMin, pageValuesMax = 512, 8192          // values per page, by the number of columns
+	pageValuesTotal              = 1 << 19            // of all columns' pages together, which a reader holds decoded
+	pageTextMin, pageTextMax     = 8 << 10, 128 << 10 // a page of strings ends with the one that reaches it
+	pageTextTotal                = 4 << 20            // of all columns' pages together
+	groupRowsMax                 = 1 << 20            // rows per row group of level 1
+	groupBytesMax                = 32 << 20           // encoded bytes after which a row group of level 1 ends
+	groupDictionaryBytes         = 8 << 20            // the same for the dictionaries of its tags
+	tagBoundBytes                = 64                 // a column with a longer tag value has no bounds
+	compressBytesMin             = 64                 // smaller pages are stored as they are
 )
 
 // Keys of the file's key-value metadata, all under one prefix. The last one is at the end of the footer, where the
@@ -48,6 +49,11 @@ const checksumDigits = 8
 // pageValues returns how many values a page holds at most, so that a reader of all columns holds about 4 MiB.
 func pageValues(columns int) int {
 	return min(max(pageValuesTotal/max(columns, 1), pageValuesMin), pageValuesMax)
+}
+
+// pageText returns how many bytes of strings a page holds before it ends.
+func pageText(columns int) int {
+	return min(max(pageTextTotal/max(columns, 1), pageTextMin), pageTextMax)
 }
 
 // schemaElements returns the columns as Parquet knows them: time, tags, fields.

@@ -125,13 +125,14 @@ func resized[T any](s []T, length int) []T {
 }
 
 func (w *fileWriter) resetColumns() {
-	limit := pageValues(1 + len(w.tags) + len(w.fields))
+	columns := 1 + len(w.tags) + len(w.fields)
+	limit := pageValues(columns)
 	w.time.reset(limit)
 	for i := range w.tags {
 		w.tags[i].reset(w.info.Tags[i], limit)
 	}
 	for i := range w.fields {
-		w.fields[i].reset(w.info.Fields[i], limit, w.info.Level > 0)
+		w.fields[i].reset(w.info.Fields[i], columns, w.info.Level > 0)
 	}
 	w.groupRows = 0
 }

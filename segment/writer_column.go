@@ -132,19 +132,21 @@ func (c *timeColumn) flush(w *pageWriter) (err error) {
 // and the values.
 type fieldColumn struct {
 	chunk
-	def      ColumnDef
-	limit    int  // values per page
-	bounded  bool // pages get bounds
-	presence []run
-	values   int
-	nulls    int
-	numbers  []uint64
-	text     []byte // strings in PLAIN encoding
+	def       ColumnDef
+	limit     int  // values per page
+	textLimit int  // bytes of strings per page
+	bounded   bool // pages get bounds
+	presence  []run
+	values    int
+	nulls     int
+	numbers   []uint64
+	text      []byte // strings in PLAIN encoding
 }
 
-func (c *fieldColumn) reset(def ColumnDef, limit int, bounded bool) {
+func (c *fieldColumn) reset(def ColumnDef, columns int, bounded bool) {
 	c.chunk.reset()
-	c.def, c.limit, c.bounded = def, limit, bounded && def.Kind != KindString
+	c.def, c.limit, c.textLimit = def, pageValues(columns), pageText(columns)
+	c.bounded = bounded && def.Kind != KindString
 	c.startPage()
 }
 
@@ -179,7 +181,7 @@ func (c *fieldColumn) add(w *pageWriter, column *Column, from, to int) error {
 		c.presence = appendRun(c.presence, 1, uint32(n))
 		c.values += n
 		from += n
-		if c.values == c.limit || len(c.text) >= pageTextBytes {
+		if c.values == c.limit || len(c.text) >= c.textLimit {
 			if err := c.flush(w); err != nil {
 				return err
 			}
@@ -191,7 +193,7 @@ func (c *fieldColumn) add(w *pageWriter, column *Column, from, to int) error {
 // addTexts appends strings until the page is full and returns their number.
 func (c *fieldColumn) addTexts(texts [][]byte) int {
 	n := 0
-	for n < len(texts) && n < c.limit-c.values && len(c.text) < pageTextBytes {
+	for n < len(texts) && n < c.limit-c.values && len(c.text) < c.textLimit {
 		c.text = binary.LittleEndian.AppendUint32(c.text, uint32(len(texts[n])))
 		c.text = append(c.text, texts[n]...)
 		n++

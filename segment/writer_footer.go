@@ -114,7 +114,7 @@ func (f *footerWriter) addTag(w *fileWriter, group *format.RowGroup, i int) erro
 	column := f.startColumn(c, KindTag, tag.name, w.pages.compress)
 	lo, hi := tag.textBounds()
 	column.MetaData.Statistics = format.Statistics{NullCount: c.nulls, MinValue: bytes.Clone(lo), MaxValue: bytes.Clone(hi)}
-	f.written.Columns[i].count(c, bounds{})
+	f.written.Columns[i].add(c.rows-c.nulls, c.nulls, bounds{})
 	indexed := lo != nil
 	if indexed {
 		f.startIndex(c)
@@ -140,17 +140,17 @@ func (f *footerWriter) addField(w *fileWriter, group *format.RowGroup, i int) er
 		b = c.numberBounds(kind)
 	}
 	column.MetaData.Statistics = numberStatistics(kind, c, b)
-	f.written.Columns[len(w.tags)+i].count(c, b)
+	f.written.Columns[len(w.tags)+i].add(c.rows-c.nulls, c.nulls, b)
 	if b.known {
 		f.numberIndex(kind, c)
 	}
 	return f.addColumn(w, group, c, column, b.known)
 }
 
-// count adds the cells of a row group.
-func (s *ColumnStats) count(c *chunk, b bounds) {
-	s.Values += c.rows - c.nulls
-	s.Nulls += c.nulls
+// add adds the cells of a row group.
+func (s *ColumnStats) add(values, nulls int64, b bounds) {
+	s.Values += values
+	s.Nulls += nulls
 	total := bounds{s.Bounded, s.Min, s.Max}
 	total.extend(s.Kind, b)
 	s.Bounded, s.Min, s.Max = total.known, total.min, total.max

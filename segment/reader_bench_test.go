@@ -1,0 +1,49 @@
+package segment
+
+import (
+	"io"
+	"testing"
+)
+
+func scanAll(b testing.TB, f *File, sel Selection) (rows int) {
+	s := f.Scan(sel)
+	for {
+		block, err := s.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		rows += len(block.Times)
+	}
+	if err := s.Close(); err != nil {
+		b.Fatal(err)
+	}
+	return rows
+}
+
+func benchmarkScan(b *testing.B, info FileInfo, blocks []*Block, level int) {
+	info.Level = level
+	file, _ := encodeBlocks(b, info, blocks)
+	rows := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		rows = scanAll(b, open(b, file), AllTime())
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(rows), "ns/row")
+}
+
+func BenchmarkScanL0(b *testing.B) {
+	b.Run("cpu", func(b *testing.B) {
+		info, blocks := cpuData(4000, 100, 0)
+		benchmarkScan(b, info, blocks, 0)
+	})
+}
+
+func BenchmarkScanL1(b *testing.B) {
+	b.Run("cpu", func(b *testing.B) {
+		info, blocks := cpuData(4000, 100, 0)
+		benchmarkScan(b, info, blocks, 1)
+	})
+}
