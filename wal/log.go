@@ -150,12 +150,17 @@ func (l *Log) rotate(sequence uint64) error {
 	}
 }
 
-// ended is why the log takes nothing any more.
+// ended is why the log takes nothing any more, or nil.
 func (l *Log) ended() error {
 	if failure := l.failure.Load(); failure != nil {
 		return *failure
 	}
-	return ErrClosed
+	select {
+	case <-l.quit:
+		return ErrClosed
+	default:
+		return nil
+	}
 }
 
 // poison ends the log for good and fails all frames that wait, on the writer's goroutine.

@@ -168,6 +168,9 @@ func (k *spareKeeper) fillLocked(flag int) error {
 }
 
 func fillWithZeros(file vfs.File, sizeBytes int64) error {
+	if err := file.Truncate(sizeBytes); err != nil { // a recycled file can be longer
+		return err
+	}
 	for offset := int64(0); offset < sizeBytes; {
 		end := min(offset+zeroSyncBytes, sizeBytes)
 		for offset < end {
@@ -181,10 +184,7 @@ func fillWithZeros(file vfs.File, sizeBytes int64) error {
 			return err
 		}
 	}
-	if err := file.Truncate(sizeBytes); err != nil { // a recycled file can be longer
-		return err
-	}
-	return file.Sync()
+	return nil
 }
 
 // take turns the spare into the file of the given header and opens it. Without a spare, and without the space for

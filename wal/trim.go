@@ -12,10 +12,8 @@ import (
 func (l *Log) Trim(floor uint64) error {
 	l.trimMu.Lock()
 	defer l.trimMu.Unlock()
-	select {
-	case <-l.stopped:
-		return l.ended()
-	default:
+	if err := l.ended(); err != nil {
+		return err
 	}
 	floor = min(floor, l.synced.Load(), l.replay.limit())
 	if err := l.sealWorn(floor); err != nil {

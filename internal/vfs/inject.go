@@ -12,6 +12,7 @@ type Op struct {
 	Path   string
 	Target string // new name of a rename
 	Flag   int    // flags of an open
+	Offset int64  // of a readat or writeat
 	Bytes  int64  // length of a read or write, new size of a truncate
 }
 
@@ -105,7 +106,7 @@ func (i injectedFile) Read(p []byte) (int, error) {
 }
 
 func (i injectedFile) ReadAt(p []byte, offset int64) (int, error) {
-	if err := i.hook(Op{Name: "readat", Path: i.path, Bytes: int64(len(p))}); err != nil {
+	if err := i.hook(Op{Name: "readat", Path: i.path, Offset: offset, Bytes: int64(len(p))}); err != nil {
 		return 0, err
 	}
 	return i.next.ReadAt(p, offset)
@@ -119,7 +120,7 @@ func (i injectedFile) Write(p []byte) (int, error) {
 }
 
 func (i injectedFile) WriteAt(p []byte, offset int64) (int, error) {
-	if err := i.hook(Op{Name: "writeat", Path: i.path, Bytes: int64(len(p))}); err != nil {
+	if err := i.hook(Op{Name: "writeat", Path: i.path, Offset: offset, Bytes: int64(len(p))}); err != nil {
 		return 0, err
 	}
 	return i.next.WriteAt(p, offset)

@@ -1,15 +1,11 @@
 package memory
 
 import (
-	"bytes"
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
 )
-
-// sectorBytes is what a disk writes whole or not at all.
-const sectorBytes = 512
 
 // CrashClone returns the file system that is found after a power cut at this moment: the durable state and a random
 // share of the rest. The original goes on as if nothing had happened. Every seed of random gives one possible outcome.
@@ -36,7 +32,8 @@ func (f *FS) CrashClone(random *rand.Rand) *FS {
 	for _, name := range sortedKeys(entries) {
 		n := entries[name]
 		data := n.afterCrash(random, keepShare)
-		clone.live[name] = &node{dir: n.dir, data: data, durable: bytes.Clone(data)}
+		clone.live[name] = newFile(data)
+		clone.live[name].dir = n.dir
 	}
 	clone.dropOrphans()
 	clone.durable = maps.Clone(clone.live)
@@ -49,16 +46,7 @@ func (n *node) afterCrash(random *rand.Rand, keepShare float64) []byte {
 	if random.Float64() < keepShare {
 		length = len(n.data)
 	}
-	data := make([]byte, length)
-	copy(data, n.durable)
-	for start := 0; start < length; start += sectorBytes {
-		end := min(start+sectorBytes, length)
-		if start < len(n.data) && !bytes.Equal(data[start:end], n.data[start:min(end, len(n.data))]) &&
-			random.Float64() < keepShare {
-			copy(data[start:end], n.data[start:])
-		}
-	}
-	return data
+	return n.mix(length, func(int) bool { return random.Float64() < keepShare })
 }
 
 // dropOrphans removes what lies in directories that didn't survive.

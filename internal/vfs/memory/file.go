@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"bytes"
 	"io"
 	"io/fs"
 	"syscall"
@@ -87,6 +86,7 @@ func (f *file) writeAtLocked(p []byte, offset int64) (int, error) {
 	if err := f.resizeLocked("write", max(offset+int64(len(p)), int64(len(f.node.data)))); err != nil {
 		return 0, err
 	}
+	f.node.touch(offset, int64(len(p)))
 	return copy(f.node.data[offset:], p), nil
 }
 
@@ -99,6 +99,7 @@ func (f *file) resizeLocked(op string, sizeBytes int64) error {
 	if more > f.fs.capacity-f.fs.usedLocked() {
 		return pathError(op, f.name, syscall.ENOSPC)
 	}
+	f.node.touch(int64(len(f.node.data)), more)
 	f.node.data = append(f.node.data, make([]byte, more)...)
 	return nil
 }
@@ -118,7 +119,13 @@ func (f *file) Sync() error {
 	if err := f.checkLocked("sync", false); err != nil {
 		return err
 	}
-	f.node.durable = bytes.Clone(f.node.data)
+	if f.fs.failSync {
+		f.fs.failSync = false
+		clear(f.node.dirty)
+		return pathError("sync", f.name, syscall.EIO)
+	}
+	f.node.durable = f.node.mix(len(f.node.data), func(int) bool { return true })
+	clear(f.node.dirty)
 	return nil
 }
 

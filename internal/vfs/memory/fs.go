@@ -23,16 +23,10 @@ type FS struct {
 	journal  []change // of entries, not yet in durable
 	locks    map[string]bool
 	capacity int64
+	failSync bool // the next Sync fails
 }
 
 var _ vfs.FS = (*FS)(nil)
-
-// node is a file or a directory.
-type node struct {
-	dir     bool
-	data    []byte
-	durable []byte // as of the last Sync
-}
 
 // change is one change of directory entries. It belongs to the directory of name.
 type change struct {
@@ -62,6 +56,14 @@ func (f *FS) SetCapacity(bytes int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.capacity = bytes
+}
+
+// FailNextSync makes the next Sync of a file fail with EIO. As on Linux, what it should have made durable counts as
+// clean afterwards: a later Sync succeeds and doesn't write it, although reads still see it.
+func (f *FS) FailNextSync() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.failSync = true
 }
 
 func (f *FS) usedLocked() int64 {
@@ -102,10 +104,11 @@ func (f *FS) OpenFile(name string, flag int, _ fs.FileMode) (vfs.File, error) {
 	case n != nil && flag&os.O_CREATE != 0 && flag&os.O_EXCL != 0:
 		return nil, pathError("open", name, fs.ErrExist)
 	case n == nil:
-		n = &node{}
+		n = newFile(nil)
 		f.changeLocked(change{name: name, node: n})
 	case flag&os.O_TRUNC != 0:
 		n.data = nil
+		clear(n.dirty)
 	}
 	writable, atEnd := flag&(os.O_WRONLY|os.O_RDWR) != 0, flag&os.O_APPEND != 0
 	return &file{fs: f, node: n, name: name, writable: writable, atEnd: atEnd}, nil

@@ -97,6 +97,34 @@ func TestACrashTearsAWriteAtSectors(t *testing.T) {
 	}
 }
 
+func TestAFailedSyncLeavesPagesThatLookWritten(t *testing.T) {
+	f := New()
+	file := create(t, f, "/a", []byte("old"))
+	must(t, file.Sync(), f.SyncDir("/"))
+	if _, err := file.WriteAt([]byte("new"), 0); err != nil {
+		t.Fatal(err)
+	}
+	f.FailNextSync()
+	if err := file.Sync(); !errors.Is(err, syscall.EIO) {
+		t.Fatalf("Sync: got %v, want %v", err, syscall.EIO)
+	}
+	must(t, file.Sync())
+	data, err := vfs.ReadFile(f, "/a")
+	if err != nil || string(data) != "new" {
+		t.Errorf("read: got %q, %v, want the new content", data, err)
+	}
+	if diff := cmp.Diff(map[string]int{"old": 200}, outcomes(t, f, "/a")); diff != "" {
+		t.Errorf("after a crash (-want +got):\n%s", diff)
+	}
+	if _, err := file.WriteAt([]byte("new"), 0); err != nil {
+		t.Fatal(err)
+	}
+	must(t, file.Sync())
+	if diff := cmp.Diff(map[string]int{"new": 200}, outcomes(t, f, "/a")); diff != "" {
+		t.Errorf("written again (-want +got):\n%s", diff)
+	}
+}
+
 func TestAFullDiskRefusesToGrowAndStillOverwrites(t *testing.T) {
 	f := New()
 	f.SetCapacity(8)
