@@ -1,12 +1,11 @@
 package segment
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
-	"sync"
 
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
@@ -17,11 +16,14 @@ import (
 // PendingFile is a segment file on its way into the live set: Write, then Seal of all files of an edit, then Apply. One
 // goroutine at a time uses it. Whatever goes wrong before Apply, Abort removes the file.
 type PendingFile struct {
-	store  *Store
-	info   FileInfo
-	meta   Meta
-	synced chan error // gets the result of the sync that Write began; nil before
-	sealed bool
+	store   *Store
+	info    FileInfo
+	meta    Meta
+	file    vfs.File    // while it is written
+	writer  *fileWriter // likewise
+	written Written
+	synced  chan error // gets the result of the sync that finish began; nil before
+	sealed  bool
 }
 
 // NewFile gives out the id of a new segment file; nothing is on disk yet. Level and info say what it will hold. The
@@ -42,58 +44,77 @@ func (s *Store) NewFile(level int, info FileInfo, partition int64) *PendingFile 
 	}}
 }
 
+// Path is where the file is, or will be after Seal.
+func (p *PendingFile) Path() string { return p.finalPath() }
+
 // ID is the id of the segment.
 func (p *PendingFile) ID() uint64 { return p.meta.ID }
-
-var fileBuffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 1<<18) }}
 
 // Write encodes all rows of src, which it does not close, into the file and begins to write it back to the disk: up to
 // 16 files at a time, while the caller prepares the next ones. Seal waits for that.
 func (p *PendingFile) Write(src Source) (Meta, error) {
-	if _, err := p.write(src); err != nil {
-		return Meta{}, fmt.Errorf("write segment %s: %w", p.path(), err)
+	if err := p.begin(); err != nil {
+		return Meta{}, err
 	}
-	return p.meta, nil
+	for {
+		block, err := src.Next()
+		if errors.Is(err, io.EOF) {
+			return p.meta, p.finish()
+		}
+		if err != nil {
+			return Meta{}, fmt.Errorf("read rows for segment %s: %w", p.path(), err)
+		}
+		if err := p.add(block); err != nil {
+			return Meta{}, err
+		}
+	}
 }
 
-func (p *PendingFile) write(src Source) (Written, error) {
+// begin creates the file under its temporary name. It ends with finish or Abort.
+func (p *PendingFile) begin() error {
 	dir := filepath.Dir(p.finalPath())
 	if err := p.store.makeDir(dir); err != nil {
-		return Written{}, err
+		return err
 	}
 	file, err := p.store.options.FS.OpenFile(p.path(), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
 		p.store.madeDirs.Delete(dir) // it may be gone; the next file of it looks again
-		return Written{}, err
+		return fmt.Errorf("create segment: %w", err)
 	}
-	written, err := p.encode(file, src)
-	if err != nil {
-		return Written{}, errors.Join(err, file.Close())
+	p.file, p.writer = file, p.store.writers.get()
+	if err := p.writer.begin(file, p.info); err != nil {
+		return fmt.Errorf("begin segment %s: %w", p.path(), err)
 	}
-	p.meta.SizeBytes, p.meta.Rows = written.SizeBytes, written.Rows
-	p.meta.MinTime, p.meta.MaxTime = written.MinTime, written.MaxTime
-	p.beginSync(file)
-	return written, nil
+	return nil
 }
 
-func (p *PendingFile) encode(file vfs.File, src Source) (Written, error) {
-	buffered := fileBuffers.Get().(*bufio.Writer)
-	buffered.Reset(file)
-	defer func() {
-		buffered.Reset(nil)
-		fileBuffers.Put(buffered)
-	}()
-	written, err := p.store.writers.Write(buffered, p.info, src)
-	if err != nil {
-		return Written{}, err
+// add appends the rows of a block.
+func (p *PendingFile) add(block *Block) error {
+	if err := p.writer.addBlock(block); err != nil {
+		return fmt.Errorf("write segment %s: %w", p.path(), err)
 	}
-	return written, buffered.Flush()
+	return nil
+}
+
+// finish completes the file and begins to sync it.
+func (p *PendingFile) finish() error {
+	written, err := p.writer.finish()
+	if err != nil {
+		return fmt.Errorf("complete segment %s: %w", p.path(), err)
+	}
+	p.written = written
+	p.meta.SizeBytes, p.meta.Rows = written.SizeBytes, written.Rows
+	p.meta.MinTime, p.meta.MaxTime = written.MinTime, written.MaxTime
+	p.store.writers.put(p.writer)
+	p.writer = nil
+	p.beginSync()
+	return nil
 }
 
 // beginSync syncs and closes the file on a goroutine that Seal or Abort waits for. It blocks while too many run.
-func (p *PendingFile) beginSync(file vfs.File) {
-	synced := make(chan error, 1)
-	p.synced = synced
+func (p *PendingFile) beginSync() {
+	file, synced := p.file, make(chan error, 1)
+	p.file, p.synced = nil, synced
 	p.store.syncSlots <- struct{}{}
 	go func() {
 		defer func() { <-p.store.syncSlots }()
@@ -158,8 +179,12 @@ func (p *PendingFile) Abort() {
 	if _, mine := p.store.pending.LoadAndDelete(p.meta.ID); !mine {
 		return
 	}
+	p.writer = nil // not for the next file: who knows what state it is in
+	if p.file != nil {
+		_ = p.file.Close() // the file goes
+	}
 	if p.synced != nil {
-		_ = p.waitSynced() // the file goes, whether its data got to the disk or not
+		_ = p.waitSynced() // likewise
 	}
 	if err := removeIfPresent(p.store.options.FS, p.path()); err != nil {
 		p.store.options.Logger.Warn("an unfinished segment file can't be removed; the next start does",

@@ -1,0 +1,74 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"lineweir/internal/vfs"
+	"lineweir/segment"
+	"lineweir/wal"
+)
+
+// DumpLog calls fn for the payload of every write that the log in dir holds, in order. It changes nothing, and fails
+// where the log is damaged or holds a frame that this program does not know.
+func DumpLog(ctx context.Context, fs vfs.FS, dir string, fn func(payload []byte) error) error {
+	return wal.Dump(fs, dir, func(file string, offset int64, f wal.Frame) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if f.Type != frameWrite {
+			return fmt.Errorf("%w: frame %d at byte %d of %s has the unknown type %d", ErrCorrupt, f.Sequence, offset, file, f.Type)
+		}
+		return fn(f.Payload)
+	})
+}
+
+// Check verifies the log, the manifest and every live segment of a data directory that no process uses, and reports
+// what it found. It changes nothing. An error names each thing that is damaged.
+func Check(fs vfs.FS, dataDir string, w io.Writer) error {
+	lock, err := fs.Lock(filepath.Join(dataDir, "LOCK"))
+	if err != nil {
+		return fmt.Errorf("lock the data directory %s: %w", dataDir, err)
+	}
+	return errors.Join(checkLog(fs, dataDir, w), checkSegments(fs, dataDir, w), lock.Close())
+}
+
+func checkLog(fs vfs.FS, dataDir string, w io.Writer) error {
+	report, err := wal.Check(fs, filepath.Join(dataDir, "wal"))
+	if err != nil {
+		return fmt.Errorf("check the write-ahead log: %w", err)
+	}
+	for _, f := range report.Files {
+		if _, err := fmt.Fprintf(w, "log file: %+v\n", f); err != nil {
+			return err
+		}
+	}
+	if report.Torn != "" {
+		if _, err := fmt.Fprintf(w, "log: a torn group that was never acknowledged: %s\n", report.Torn); err != nil {
+			return err
+		}
+	}
+	var damage []error
+	for _, d := range report.Damage {
+		damage = append(damage, d)
+	}
+	return errors.Join(damage...)
+}
+
+func checkSegments(fs vfs.FS, dataDir string, w io.Writer) error {
+	report, err := segment.Check(fs, dataDir)
+	if err != nil {
+		return fmt.Errorf("check the segments: %w", err)
+	}
+	for _, path := range report.Unnamed {
+		if _, err := fmt.Fprintf(w, "not in the manifest, goes to quarantine at the next start: %s\n", path); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintf(w, "segments: %d with %d rows in %d bytes, %d damaged\n",
+		report.Segments, report.Rows, report.SizeBytes, len(report.Problems))
+	return errors.Join(append(report.Problems, err)...)
+}

@@ -1,0 +1,411 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"lineweir/internal/vfs"
+	"lineweir/internal/vfs/memory"
+	"lineweir/segment"
+)
+
+// failing injects an error into operations on paths that match, while it is armed.
+type failing struct {
+	mu     sync.Mutex
+	op     string
+	part   string // of the path
+	err    error
+	failed int
+}
+
+func (f *failing) hook(op vfs.Op) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err == nil || op.Name != f.op || !strings.Contains(filepath.ToSlash(op.Path), f.part) {
+		return nil
+	}
+	f.failed++
+	return f.err
+}
+
+func (f *failing) arm(op, part string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.op, f.part, f.err = op, part, errors.New("injected failure")
+}
+
+func (f *failing) disarm() (failed int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = nil
+	return f.failed
+}
+
+func (f *failing) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.failed
+}
+
+// I1 and I14: acknowledged points are there after a crash; reopening twice gives the same rows; a clean close replays
+// nothing.
+func TestAcknowledgedPointsSurviveACrash(t *testing.T) {
+	fs := memory.New()
+	o := testOptions("data")
+	o.FS = fs
+	e := start(t, o)
+	want := map[string]string{}
+	for n := range int64(500) {
+		series := fmt.Sprintf("s%d", n%7)
+		mustPut(t, e, at(series, n, n))
+		want[rowKey(series, n)] = fmt.Sprintf("v=%d", n)
+	}
+	o = crashed(o, fs, 1)
+	for seed := range uint64(2) {
+		again := start(t, o)
+		if diff := cmp.Diff(want, rowsOf(t, again, "m")); diff != "" {
+			t.Fatal(diff)
+		}
+		if got := again.Status().Recovery.RowsReplayed; got != 500 {
+			t.Errorf("%d rows replayed, want 500", got)
+		}
+		next := crashed(o, o.FS.(*memory.FS), seed)
+		shutdown(t, again)
+		o = next
+	}
+	last := start(t, o)
+	shutdown(t, last)
+	clean := start(t, o)
+	if got := clean.Status().Recovery; got.FramesReplayed != 0 || got.RowsReplayed != 0 {
+		t.Errorf("after a clean close: %+v, want nothing replayed", got)
+	}
+	if diff := cmp.Diff(want, rowsOf(t, clean, "m")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// I4: no floor reaches a sequence that is active, frozen, or between commit and apply.
+func TestFloorsStayBelowWhatIsUnflushed(t *testing.T) {
+	o := testOptions(t.TempDir())
+	o.Shards = 1
+	fails := &failing{}
+	o.FS = vfs.Inject(vfs.OS, fails.hook)
+	e := start(t, o)
+	mustPut(t, e, at("a", 1, 1))
+	mustPut(t, e, at("a", 2, 2))
+	s := e.allShards()[0]
+	check := func(when string, want uint64) {
+		t.Helper()
+		if got := e.floorsWithout(nil, nil)[0]; got != want {
+			t.Errorf("%s: floor %d, want %d", when, got, want)
+		}
+	}
+	check("active", 0)
+	fails.arm("sync", "l0/")
+	if _, err := e.ForceSeal(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the flush fails", func() bool { return fails.count() > 0 })
+	check("frozen", 0)
+	m := s.reserve(usage{rows: 1}, e.sequence+1)
+	fails.disarm()
+	eventually(t, "the flush succeeds", func() bool { return s.FrozenCount() == 0 })
+	check("between commit and apply", 2)
+	if got := e.store.Floors()[0]; got > 2 {
+		t.Errorf("persisted floor is %d, want at most 2", got)
+	}
+	s.cancel(m, usage{rows: 1})
+}
+
+// I5: flush N fails while N+1 would succeed; after a crash nothing is lost and nothing is double.
+func TestAFlushThatFailsLosesNothing(t *testing.T) {
+	o := testOptions("data")
+	o.Shards = 1
+	fails, disk := &failing{}, memory.New()
+	o.FS = vfs.Inject(disk, fails.hook)
+	e := start(t, o)
+	want := map[string]string{}
+	write := func(from, to int64) {
+		for n := from; n < to; n++ {
+			mustPut(t, e, at("a", n, n))
+			want[rowKey("a", n)] = fmt.Sprintf("v=%d", n)
+		}
+	}
+	write(0, 50)
+	fails.arm("sync", "l0/")
+	if _, err := e.ForceSeal(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	write(50, 100)
+	if _, err := e.ForceSeal(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "three failures", func() bool { return e.Status().Shards[0].FlushFailures >= 3 })
+	if got := e.Status().Shards[0]; got.Frozen != 2 || got.Floor != 0 || got.LastFlushError == "" {
+		t.Errorf("status %+v, want two frozen memtables, floor 0 and the error", got)
+	}
+	if diff := cmp.Diff(want, rowsOf(t, e, "m")); diff != "" {
+		t.Errorf("while the flush fails:\n%s", diff)
+	}
+	after := crashed(o, disk, 1)
+	fails.disarm()
+	again := start(t, after)
+	if diff := cmp.Diff(want, rowsOf(t, again, "m")); diff != "" {
+		t.Errorf("after the crash:\n%s", diff)
+	}
+	if got := again.Status().Recovery.RowsReplayed; got != 100 {
+		t.Errorf("%d rows replayed, want 100", got)
+	}
+}
+
+// I13: after a failed fsync of the log nothing is acknowledged until a restart, and reads go on.
+func TestAfterAFailedFsyncNothingIsAcknowledged(t *testing.T) {
+	o := testOptions(t.TempDir())
+	fails := &failing{}
+	o.FS = vfs.Inject(vfs.OS, fails.hook)
+	e := start(t, o)
+	mustPut(t, e, at("a", 1, 1))
+	fails.arm("sync", "wal/")
+	var refused *BackpressureError
+	if err := put(e, "db", at("a", 2, 2)); !errors.As(err, &refused) || refused.Cause != CauseOutcomeUnknown {
+		t.Fatalf("got %v, want outcome_unknown", err)
+	}
+	fails.disarm()
+	for range 3 {
+		if err := put(e, "db", at("a", 3, 3)); !errors.As(err, &refused) || refused.Cause != CauseReadOnly {
+			t.Fatalf("got %v, want read_only", err)
+		}
+	}
+	if err := e.Ready(); err == nil {
+		t.Error("the engine says that it is ready")
+	}
+	if diff := cmp.Diff(map[string]string{rowKey("a", 1): "v=1"}, rowsOf(t, e, "m")); diff != "" {
+		t.Error(diff)
+	}
+	if e.FailedReadOnly() == nil {
+		t.Error("the failure is not reported")
+	}
+	shutdown(t, e)
+	o.FS = vfs.OS
+	again := start(t, o)
+	rows := rowsOf(t, again, "m")
+	if rows[rowKey("a", 1)] != "v=1" || rows[rowKey("a", 3)] != "" {
+		t.Errorf("after the restart: %v", rows)
+	}
+	mustPut(t, again, at("a", 4, 4))
+}
+
+// A failed fsync of a manifest edit has an unknown outcome: read-only, nothing deleted, and a restart decides.
+func TestAFailedManifestSyncTurnsReadOnly(t *testing.T) {
+	o := testOptions(t.TempDir())
+	fails := &failing{}
+	o.FS = vfs.Inject(vfs.OS, fails.hook)
+	e := start(t, o)
+	mustPut(t, e, at("a", 1, 1))
+	fails.arm("sync", "manifest/")
+	if _, err := e.ForceSeal(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "read-only", func() bool { return e.FailedReadOnly() != nil })
+	fails.disarm()
+	var refused *BackpressureError
+	if err := put(e, "db", at("a", 2, 2)); !errors.As(err, &refused) || refused.Cause != CauseReadOnly {
+		t.Fatalf("got %v, want read_only", err)
+	}
+	if diff := cmp.Diff(map[string]string{rowKey("a", 1): "v=1"}, rowsOf(t, e, "m")); diff != "" {
+		t.Error(diff)
+	}
+	shutdown(t, e)
+	o.FS = vfs.OS
+	again := start(t, o)
+	if diff := cmp.Diff(map[string]string{rowKey("a", 1): "v=1"}, rowsOf(t, again, "m")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// I10: force-seal works while the gate is shut, and its fence returns though writes go on.
+func TestForceSealWorksWhileTheGateIsShut(t *testing.T) {
+	o := testOptions(t.TempDir())
+	e, _ := startGated(t, o)
+	mustPut(t, e, at("a", 1, 1))
+	stop := make(chan struct{})
+	var group sync.WaitGroup
+	var taken atomic.Int64
+	group.Go(func() {
+		for n := int64(100); ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+				if put(e, "db", at("b", n, n)) == nil {
+					taken.Add(1)
+				}
+			}
+		}
+	})
+	eventually(t, "writes go on", func() bool { return taken.Load() > 10 })
+	fence, err := e.ForceSeal(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := fence.Wait(ctx); err != nil {
+		t.Error(err)
+	}
+	close(stop)
+	group.Wait()
+	if got := int64(len(rowsOf(t, e, "m"))); got != taken.Load()+1 {
+		t.Errorf("%d rows, want %d", got, taken.Load()+1)
+	}
+}
+
+// Scans of L0 are served from the page cache: they succeed while reads of L0 files fail.
+func TestScansSucceedFromPages(t *testing.T) {
+	o := testOptions(t.TempDir())
+	fails := &failing{}
+	o.FS = vfs.Inject(vfs.OS, fails.hook)
+	e := start(t, o)
+	paused := true
+	if err := e.SetCompaction(nil, &paused); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{}
+	for n := range int64(300) {
+		mustPut(t, e, at("a", n, n))
+		want[rowKey("a", n)] = fmt.Sprintf("v=%d", n)
+	}
+	seal(t, e)
+	fails.arm("readat", "l0/")
+	if diff := cmp.Diff(want, rowsOf(t, e, "m")); diff != "" {
+		t.Error(diff)
+	}
+	if e.Status().Cache.Hits == 0 {
+		t.Error("no page was hit")
+	}
+	// The control: without pages the same scan fails.
+	view := e.store.Acquire(func() {})
+	view.Each(func(s *segment.Segment) { e.tier.cache.Retire(s.Meta().ID, s.Meta().SizeBytes) })
+	view.Release()
+	source, err := e.Scan(context.Background(), Query{Database: "db", Measurement: "m", Selection: everything()})
+	if err == nil {
+		err = eachBlock(source, func(*segment.Block) error { return nil })
+	}
+	if err == nil {
+		t.Error("a scan without pages succeeded though reads fail")
+	}
+}
+
+// seal force-seals and waits for the flushes.
+func seal(t testing.TB, e *Engine) {
+	t.Helper()
+	fence, err := e.ForceSeal(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := fence.Wait(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// 64 writers share fsyncs: at most a quarter of the requests.
+func TestWritersShareFsyncs(t *testing.T) {
+	o := testOptions(t.TempDir())
+	o.FS = vfs.Inject(vfs.OS, func(op vfs.Op) error {
+		if op.Name == "sync" && strings.Contains(op.Path, "wal") {
+			<-time.After(time.Millisecond) // a disk that takes its time
+		}
+		return nil
+	})
+	e := start(t, o)
+	before := e.Status().WAL.Fsyncs
+	var group sync.WaitGroup
+	const writers, each = 64, 25
+	for w := range writers {
+		group.Go(func() {
+			for n := range int64(each) {
+				if err := put(e, "db", at(fmt.Sprintf("w%d", w), n, n)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if fsyncs := e.Status().WAL.Fsyncs - before; fsyncs > writers*each/4 {
+		t.Errorf("%d fsyncs for %d requests, want at most a quarter", fsyncs, writers*each)
+	}
+}
+
+// A refused configuration names every problem.
+func TestOpenRefusesAnImpossibleConfiguration(t *testing.T) {
+	o := testOptions(t.TempDir())
+	o.Memtable.MaxBytes = 8 << 20
+	_, err := Open(o)
+	if err == nil || !strings.Contains(err.Error(), "does not fit an empty tier") ||
+		!strings.Contains(err.Error(), "exceed the soft limit") {
+		t.Fatalf("got %v, want both problems", err)
+	}
+}
+
+// A second engine on the same directory is refused.
+func TestASecondEngineIsRefused(t *testing.T) {
+	o := testOptions(t.TempDir())
+	start(t, o)
+	if _, err := Open(o); !errors.Is(err, vfs.ErrLocked) {
+		t.Fatalf("got %v, want ErrLocked", err)
+	}
+}
+
+// The disk runs low: writes are refused with disk_low, and taken again when it has room.
+func TestDiskLow(t *testing.T) {
+	o := testOptions(t.TempDir())
+	o.DiskReserveBytes = 1 << 62
+	e := start(t, o)
+	var refused *BackpressureError
+	if err := put(e, "db", at("a", 1, 1)); !errors.As(err, &refused) || refused.Cause != CauseDiskLow {
+		t.Fatalf("got %v, want disk_low", err)
+	}
+	shutdown(t, e)
+	o.DiskReserveBytes = 0
+	mustPut(t, start(t, o), at("a", 1, 1))
+}
+
+// Another number of shards is adopted without loss.
+func TestAnotherNumberOfShardsIsAdopted(t *testing.T) {
+	o := testOptions("data")
+	o.FS = memory.New()
+	e := start(t, o)
+	want := map[string]string{}
+	for n := range int64(200) {
+		series := fmt.Sprintf("s%d", n%11)
+		mustPut(t, e, at(series, n, n))
+		want[rowKey(series, n)] = fmt.Sprintf("v=%d", n)
+	}
+	o = crashed(o, o.FS.(*memory.FS), 1)
+	for _, shards := range []int{3, 1, 2} {
+		o.Shards = shards
+		again := start(t, o)
+		if got := len(again.Status().Shards); got != shards {
+			t.Errorf("%d shards, want %d", got, shards)
+		}
+		if diff := cmp.Diff(want, rowsOf(t, again, "m")); diff != "" {
+			t.Errorf("with %d shards:\n%s", shards, diff)
+		}
+		mustPut(t, again, at("s1", 1000+int64(shards), 1))
+		want[rowKey("s1", 1000+int64(shards))] = "v=1"
+		next := crashed(o, o.FS.(*memory.FS), uint64(shards))
+		shutdown(t, again)
+		o = next
+	}
+}

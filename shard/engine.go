@@ -1,0 +1,326 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"lineweir/pagecache"
+	"lineweir/segment"
+	"lineweir/wal"
+)
+
+// Gate decides whether a seal may put another generation into the L0 tier. *pagecache.Controller is the one that
+// answers from the tier's ledger.
+type Gate interface {
+	// MaySeal looks without taking anything.
+	MaySeal(sizeBytes int64) bool
+	// Reserve takes the worst case of a flush from the tier in one atomic step, or nothing.
+	Reserve(sizeBytes int64) (*pagecache.Reservation, bool)
+}
+
+// Engine accepts batches, makes them durable, and reads them back. All methods are safe for concurrent use.
+type Engine struct {
+	options    Options
+	logger     *zap.Logger
+	lock       io.Closer
+	log        *wal.Log
+	store      *segment.Store
+	tier       *tier
+	schema     *schema
+	shards     atomic.Pointer[[]*shardState]
+	batches    sync.Pool
+	state      lifecycle
+	recovery   recovery
+	admission  *admission
+	background background
+
+	commitMu sync.Mutex
+	sequence uint64 // of the last commit
+}
+
+// tier is the L0 tier: its pages, its ledger, and what drains it.
+type tier struct {
+	cache      *pagecache.Cache
+	controller *pagecache.Controller
+	gate       Gate
+	compactor  *segment.Compactor
+}
+
+// shardState is a shard as the engine sees it.
+type shardState struct {
+	*FlushController
+	wanted  atomic.Int64 // since when a seal is wanted, Unix nanoseconds; 0: it is not
+	blocked atomic.Bool  // the last wish to seal was not granted
+	flush   flushState
+	waiters []*write // guarded by Engine.commitMu; the first is the next
+}
+
+// Open takes the data directory and reads what it holds, but for the log's frames: Recover replays those. A
+// configuration that can't work is refused with every problem.
+func Open(o Options) (*Engine, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	e := &Engine{options: o, logger: o.Logger, schema: newSchema(), admission: newAdmission()}
+	e.background.kicks = make(chan struct{}, 1)
+	if err := o.FS.MkdirAll(o.DataDir, 0o755); err != nil {
+		return nil, fmt.Errorf("create the data directory: %w", err)
+	}
+	lock, err := o.FS.Lock(filepath.Join(o.DataDir, "LOCK"))
+	if err != nil {
+		return nil, fmt.Errorf("lock the data directory %s: %w", o.DataDir, err)
+	}
+	e.lock = lock
+	if err := e.open(); err != nil {
+		return nil, errors.Join(err, e.closeFiles())
+	}
+	e.batches.New = func() any { return newBatch(e.schema, o.Limits, len(e.allShards())) }
+	return e, nil
+}
+
+func (e *Engine) open() error {
+	var err error
+	if e.tier, err = openTier(&e.options); err != nil {
+		return err
+	}
+	if err := e.openStore(); err != nil {
+		return err
+	}
+	return e.openLog()
+}
+
+func openTier(o *Options) (*tier, error) {
+	options := pagecache.Options{
+		CapacityBytes: o.Tier.CapacityBytes, SoftFraction: o.Tier.SoftFraction, PageBytes: o.Tier.PageBytes,
+		RetryAfterMin: o.Admission.RetryAfterMin, RetryAfterMax: o.Admission.RetryAfterMax,
+	}
+	if err := options.Validate(); err != nil {
+		return nil, err
+	}
+	cache, err := pagecache.NewCache(options)
+	if err != nil {
+		return nil, err
+	}
+	t := &tier{cache: cache, controller: pagecache.NewController(options), gate: o.Gate}
+	if t.gate == nil {
+		t.gate = t.controller
+	}
+	return t, nil
+}
+
+// openStore reads the manifest, and takes the ledger, the schema and the number of shards from it.
+func (e *Engine) openStore() error {
+	var err error
+	e.store, err = segment.OpenStore(segment.StoreOptions{
+		FS: e.options.FS, Dir: e.options.DataDir, Logger: e.logger, OpenL0: e.tier.cache.Reader, Retired: e.retired,
+	})
+	if err != nil {
+		return err
+	}
+	for _, name := range e.store.Databases() {
+		e.schema.addDatabase(name)
+	}
+	view := e.store.Acquire(func() {})
+	defer view.Release()
+	view.Each(func(s *segment.Segment) {
+		meta := s.Meta()
+		e.schema.register(tableKey{meta.Database, meta.Measurement}, meta.Columns)
+		if meta.Level == 0 {
+			e.tier.controller.Register(meta.SizeBytes)
+		}
+	})
+	e.tier.controller.OnChange(e.kick)
+	e.tier.compactor, err = segment.NewCompactor(segment.CompactorOptions{
+		Store: e.store, MaxBytesPerSecond: e.options.CompactionBytesPerSecond,
+		TriggerBytes: max(e.options.Tier.CapacityBytes/8, 1), JobBytesMax: max(e.options.Tier.CapacityBytes/4, 1),
+		Progress: e.tier.controller.Drained, Logger: e.logger,
+	})
+	if err != nil {
+		return err
+	}
+	shards := e.store.Shards()
+	if shards == 0 {
+		shards = e.options.Shards
+	}
+	return e.makeShards(shards)
+}
+
+// retired follows an L0 segment out of the live set: its pages go first, then its bytes leave the ledger.
+func (e *Engine) retired(meta segment.Meta) {
+	e.tier.cache.Retire(meta.ID, meta.SizeBytes)
+	e.tier.controller.Retire(meta.SizeBytes)
+}
+
+func (e *Engine) makeShards(count int) error {
+	shards := make([]*shardState, count)
+	for i := range shards {
+		c, err := NewFlushController(ControllerOptions{
+			Shard: i, Memtable: e.options.Memtable, Limits: e.options.Limits, Files: e.store,
+		})
+		if err != nil {
+			return err
+		}
+		shards[i] = &shardState{FlushController: c, flush: flushState{wake: make(chan struct{}, 1)}}
+	}
+	e.shards.Store(&shards)
+	return nil
+}
+
+func (e *Engine) allShards() []*shardState { return *e.shards.Load() }
+
+func (e *Engine) openLog() error {
+	var err error
+	e.log, err = wal.Open(wal.Options{
+		FS: e.options.FS, Dir: filepath.Join(e.options.DataDir, "wal"), Logger: e.logger,
+		FileBytes: e.options.WAL.FileBytes, MaxBytes: e.options.WAL.MaxBytes,
+		Floor: lowest(e.store.Floors()), OnPoison: e.failed,
+	})
+	return err
+}
+
+// lowest returns the smallest of the floors; 0 when there is none.
+func lowest(floors []uint64) uint64 {
+	if len(floors) == 0 {
+		return 0
+	}
+	floor := floors[0]
+	for _, f := range floors {
+		floor = min(floor, f)
+	}
+	return floor
+}
+
+// NewBatch returns an empty batch for points of a database, to be checked against the schema of now. Release gives it
+// back.
+func (e *Engine) NewBatch(database string) *Batch {
+	b := e.batches.Get().(*Batch)
+	if len(b.needs) != len(e.allShards()) {
+		b = newBatch(e.schema, e.options.Limits, len(e.allShards()))
+	}
+	b.pool = &e.batches
+	b.reset(database)
+	return b
+}
+
+// Databases returns the names of all databases in ascending order.
+func (e *Engine) Databases() []string { return e.schema.databaseNames() }
+
+// Measurements returns the names of a database's measurements in ascending order, or ErrDatabaseNotFound.
+func (e *Engine) Measurements(database string) ([]string, error) {
+	return e.schema.measurementNames(database)
+}
+
+// Columns returns the tags and fields of a measurement by name, or ErrDatabaseNotFound or ErrMeasurementNotFound.
+func (e *Engine) Columns(database, measurement string) ([]segment.ColumnDef, error) {
+	if _, err := e.schema.measurementNames(database); err != nil {
+		return nil, err
+	}
+	known := e.schema.lookup(database, measurement)
+	if known == nil {
+		return nil, ErrMeasurementNotFound
+	}
+	return known.sorted(), nil
+}
+
+// CreateDatabase makes an empty database durable. One that exists is left as it is.
+func (e *Engine) CreateDatabase(_ context.Context, name string) error {
+	if err := e.Unavailable(); err != nil {
+		return err
+	}
+	if _, err := e.schema.measurementNames(name); err == nil {
+		return nil
+	}
+	_, err := e.store.Apply(segment.Edit{Databases: []string{name}}, func() { e.schema.addDatabase(name) })
+	if err != nil {
+		e.failedEdit(err)
+		return fmt.Errorf("create database %q: %w", name, err)
+	}
+	e.logger.Info("database created", zap.String("database", name))
+	return nil
+}
+
+// SetCompaction changes the rate limit of compaction (bytes per second, 0: none) or pauses it; nil leaves a setting as
+// it is.
+func (e *Engine) SetCompaction(bytesPerSecond *int64, paused *bool) error {
+	if bytesPerSecond != nil && *bytesPerSecond < 0 {
+		return fmt.Errorf("max_bytes_per_second is %d, must not be below 0", *bytesPerSecond)
+	}
+	status := e.tier.compactor.Status()
+	rate, pause := status.MaxBytesPerSecond, status.Paused
+	if bytesPerSecond != nil {
+		rate = *bytesPerSecond
+	}
+	if paused != nil {
+		pause = *paused
+	}
+	e.tier.compactor.SetLimit(rate, pause)
+	e.logger.Info("compaction limit changed", zap.Int64("max_bytes_per_second", rate), zap.Bool("paused", pause))
+	return nil
+}
+
+// closeFiles closes what is open, the lock last.
+func (e *Engine) closeFiles() error {
+	var errs []error
+	if e.log != nil {
+		if err := e.log.Close(); !errors.Is(err, wal.ErrPoisoned) { // FailedReadOnly tells of that
+			errs = append(errs, err)
+		}
+	}
+	if e.store != nil {
+		errs = append(errs, e.store.Close())
+	}
+	if e.tier != nil {
+		e.tier.cache.Close()
+	}
+	return errors.Join(append(errs, e.lock.Close())...)
+}
+
+// background owns the goroutines of the engine.
+type background struct {
+	cancel context.CancelFunc
+	group  sync.WaitGroup
+	kicks  chan struct{} // wakes the gate loop
+}
+
+// kick asks the gate loop to look again: room may have appeared, or a seal is wanted.
+func (e *Engine) kick() {
+	select {
+	case e.background.kicks <- struct{}{}:
+	default:
+	}
+}
+
+// start runs the background work until stop.
+func (e *Engine) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	e.background.cancel = cancel
+	e.background.group.Go(func() { e.gateLoop(ctx) })
+	e.background.group.Go(func() { e.housekeepLoop(ctx) })
+	e.background.group.Go(func() {
+		if err := e.tier.compactor.Run(ctx); err != nil && ctx.Err() == nil {
+			e.failed(err)
+		}
+	})
+	for _, s := range e.allShards() {
+		e.background.group.Go(func() { e.flushLoop(ctx, s) })
+	}
+}
+
+// stop ends the background work and waits for it.
+func (e *Engine) stop() {
+	if e.background.cancel != nil {
+		e.background.cancel()
+	}
+	e.background.group.Wait()
+}
+
+// housekeepInterval is how often ages, the log's pressure and the disk are looked at.
+const housekeepInterval = 250 * time.Millisecond

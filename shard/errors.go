@@ -1,0 +1,90 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Causes of backpressure, as they appear in answers, metrics and status.
+const (
+	CauseL0Full         = "l0_full"
+	CauseFrozenFull     = "frozen_full"
+	CauseWALFull        = "wal_full"
+	CauseMemory         = "memory"
+	CauseDiskLow        = "disk_low"
+	CauseReadOnly       = "read_only"
+	CauseDraining       = "draining"
+	CauseRecovering     = "recovering"
+	CauseOutcomeUnknown = "outcome_unknown"
+)
+
+// Causes lists every cause of backpressure, for metrics that start at zero.
+func Causes() []string {
+	return []string{
+		CauseL0Full, CauseFrozenFull, CauseWALFull, CauseMemory, CauseDiskLow, CauseReadOnly, CauseDraining,
+		CauseRecovering, CauseOutcomeUnknown,
+	}
+}
+
+// BackpressureError refuses a write that may be sent again: nothing of it was kept. The one exception is
+// CauseOutcomeUnknown, where the log failed after the commit and only a restart can tell; sending the same points
+// again is safe then too.
+type BackpressureError struct {
+	Cause      string        // one of Causes
+	RetryAfter time.Duration // whole seconds, at least one
+	Detail     string        // what an operator reads
+}
+
+func (e *BackpressureError) Error() string {
+	return fmt.Sprintf("%s: %s; retry after %s", e.Cause, e.Detail, e.RetryAfter)
+}
+
+// TooLargeError refuses a batch that could not fit in an empty memtable, so that sending it again is no use.
+type TooLargeError struct {
+	Points    int
+	SizeBytes int64 // worst case that the batch needs in one shard
+	MaxBytes  int64 // what a memtable holds
+	Rows      int
+	MaxRows   int
+}
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("batch of %d points needs up to %d bytes and %d rows in one memtable, which holds %d and %d",
+		e.Points, e.SizeBytes, e.Rows, e.MaxBytes, e.MaxRows)
+}
+
+// PointError refuses one point of a batch; the others stand.
+type PointError struct{ Reason string }
+
+func (e *PointError) Error() string { return e.Reason }
+
+func pointError(format string, args ...any) error {
+	return &PointError{Reason: fmt.Sprintf(format, args...)}
+}
+
+// Errors of opening.
+var (
+	ErrCorrupt = errors.New("a frame of the write-ahead log has a good checksum but can't be decoded")
+)
+
+// Errors of writing.
+var (
+	ErrSchemaChanged    = errors.New("another write changed the schema since the batch was parsed; parse it again")
+	ErrCapacityExceeded = errors.New("the memtables of the shard are full")
+	ErrFrozen           = errors.New("the memtable is frozen")
+	ErrClosed           = errors.New("the engine is closed")
+)
+
+// Errors of flushing.
+var (
+	ErrNoFrozenMemtable = errors.New("there is no frozen memtable to flush")
+	ErrFrozenQueueFull  = errors.New("the queue of frozen memtables is full")
+	ErrPoisoned         = errors.New("the write-ahead log failed; nothing is flushed until a restart")
+)
+
+// Errors of reading.
+var (
+	ErrDatabaseNotFound    = errors.New("database not found")
+	ErrMeasurementNotFound = errors.New("measurement not found")
+)

@@ -1,0 +1,143 @@
+package shard
+
+import "lineweir/segment"
+
+// usage is what rows take: counted, in memory, and at worst in the files of their flush. Usages add up.
+type usage struct {
+	rows        int64
+	tables      int64
+	memoryBytes int64
+	cost        segment.FileCost
+}
+
+// Memory that a memtable takes, with room for the growth of slices.
+const (
+	tableMemoryBytes  = 1024
+	columnMemoryBytes = 256
+	rowMemoryBytes    = 16 // time and series
+	seriesMemoryBytes = 72 // entry of the series index
+	valueMemoryBytes  = 14 // number and row
+	stringMemoryBytes = 32 // slice header and row, beside the text
+)
+
+func (u *usage) add(v usage) {
+	u.rows += v.rows
+	u.tables += v.tables
+	u.memoryBytes += v.memoryBytes
+	u.cost.Add(v.cost)
+}
+
+// subtract takes back what add brought.
+func (u *usage) subtract(v usage) {
+	u.rows -= v.rows
+	u.tables -= v.tables
+	u.memoryBytes -= v.memoryBytes
+	subtractCost(&u.cost, v.cost)
+}
+
+// subtractCost takes back what Add brought.
+func subtractCost(c *segment.FileCost, d segment.FileCost) {
+	c.Files -= d.Files
+	c.NameBytes -= d.NameBytes
+	c.Tags -= d.Tags
+	c.Fields -= d.Fields
+	c.Rows -= d.Rows
+	c.TagRows -= d.TagRows
+	c.TagIndexes -= d.TagIndexes
+	c.SeriesTags -= d.SeriesTags
+	c.TagStrings -= d.TagStrings
+	c.TagBytes -= d.TagBytes
+	c.Numbers -= d.Numbers
+	c.Strings -= d.Strings
+	c.StringBytes -= d.StringBytes
+}
+
+// bytes is the one number that the cap, the predicate and the reservation share: the larger of the memory and the
+// worst-case size of the flush.
+func (u usage) bytes() int64 { return max(u.memoryBytes, u.cost.Bytes()) }
+
+// addTable counts a measurement that is new to the memtable.
+func (u *usage) addTable(database, measurement string) {
+	names := int64(len(database) + len(measurement))
+	u.tables++
+	u.memoryBytes += tableMemoryBytes + names
+	u.cost.Files++
+	u.cost.NameBytes += names
+}
+
+// addTag counts a tag column that is new to its table.
+func (u *usage) addTag(nameBytes int) {
+	u.memoryBytes += columnMemoryBytes + int64(nameBytes)
+	u.cost.Tags++
+	u.cost.NameBytes += int64(nameBytes)
+}
+
+// addField counts a field column that is new to its table.
+func (u *usage) addField(nameBytes int) {
+	u.memoryBytes += columnMemoryBytes + int64(nameBytes)
+	u.cost.Fields++
+	u.cost.NameBytes += int64(nameBytes)
+}
+
+// addRow counts a row with that many tags; indexed is for how many of them it may need an index, see
+// segment.IndexedRows.
+func (u *usage) addRow(tags, indexed int64) {
+	u.rows++
+	u.memoryBytes += rowMemoryBytes
+	u.cost.Rows++
+	u.cost.TagRows += tags
+	u.cost.TagIndexes += indexed
+}
+
+// addSeries counts a series that is new to its table; keyBytes is the length of its key.
+func (u *usage) addSeries(keyBytes, tags int) {
+	u.memoryBytes += seriesMemoryBytes + int64(keyBytes)
+	u.cost.SeriesTags += int64(tags)
+	u.cost.TagStrings += int64(tags)
+	u.cost.TagBytes += int64(keyBytes)
+}
+
+// addValues counts values of a field; textBytes is the length of strings together.
+func (u *usage) addValues(kind segment.Kind, count, textBytes int) {
+	if kind == segment.KindString {
+		u.memoryBytes += int64(count)*stringMemoryBytes + int64(textBytes)
+		u.cost.Strings += int64(count)
+		u.cost.StringBytes += int64(textBytes)
+		return
+	}
+	u.memoryBytes += int64(count) * valueMemoryBytes
+	u.cost.Numbers += int64(count)
+}
+
+// caps bound one memtable.
+type caps struct {
+	bytes  int64
+	rows   int64
+	tables int64
+}
+
+// Fill is an immutable snapshot of how full a shard is. It is derived from the shard's state under its lock and
+// published for readers without locks.
+type Fill struct {
+	active     usage // applied, and reserved by commits that are not applied yet
+	frozen     int   // memtables waiting for their flush
+	caps       caps
+	frozenMax  int
+	Generation uint64
+}
+
+// SealRequired is the one predicate: it reports whether rows that need so much can land in the active memtable only
+// after a seal. Admission asks it of the published snapshot, commit of the live state, rotation after an insert of
+// both.
+func SealRequired(fill *Fill, need usage) bool {
+	if fill.active.rows == 0 {
+		return false // an empty memtable can't be sealed; what does not fit in it is refused as too large
+	}
+	after := fill.active
+	after.add(need)
+	return exceeds(after, fill.caps)
+}
+
+func exceeds(u usage, c caps) bool {
+	return u.bytes() > c.bytes || u.rows > c.rows || u.tables > c.tables
+}

@@ -1,0 +1,119 @@
+package shard
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+)
+
+// gateLoop seals wanted shards as room comes, and commits writes that wait, until ctx ends.
+func (e *Engine) gateLoop(ctx context.Context) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.background.kicks:
+		case <-timer.C:
+		}
+		e.commitMu.Lock()
+		next := e.pumpLocked()
+		e.commitMu.Unlock()
+		timer.Reset(next)
+	}
+}
+
+// pumpLocked grants seals to the shards that want one, oldest wish first, and commits the writes that can go then. It
+// returns when to look again even if nothing happens.
+func (e *Engine) pumpLocked() time.Duration {
+	next := time.Hour
+	for _, s := range e.wantedByAge() {
+		outcome, retry := e.trySealLocked(s)
+		if outcome == SealBlocked {
+			next = min(next, retry)
+			if s.Fill().frozen < s.Fill().frozenMax {
+				break // the tier is full: younger wishes do not overtake
+			}
+			continue
+		}
+		e.commitWaitersLocked(s)
+	}
+	for _, s := range e.allShards() {
+		e.commitWaitersLocked(s)
+	}
+	return next
+}
+
+// wantedByAge returns the shards that want a seal, oldest wish first.
+func (e *Engine) wantedByAge() []*shardState {
+	var wanted []*shardState
+	for _, s := range e.allShards() {
+		if s.wanted.Load() != 0 {
+			wanted = append(wanted, s)
+		}
+	}
+	slices.SortFunc(wanted, func(a, b *shardState) int { return cmp.Compare(a.wanted.Load(), b.wanted.Load()) })
+	return wanted
+}
+
+// trySealLocked seals one shard if the frozen queue and the tier have room, and else says when to try again.
+func (e *Engine) trySealLocked(s *shardState) (SealOutcome, time.Duration) {
+	fill := s.Fill()
+	if fill.active.rows == 0 {
+		s.wanted.Store(0)
+		s.blocked.Store(false)
+		return SealNotNeeded, 0
+	}
+	if fill.frozen >= fill.frozenMax || e.state.refusal.Load() != nil {
+		s.blocked.Store(true)
+		return SealBlocked, time.Hour
+	}
+	size := fill.active.bytes()
+	grants, ok := e.reserve([]int64{size})
+	if !ok {
+		s.blocked.Store(true)
+		e.tier.compactor.Poke()
+		return SealBlocked, e.nextGrant(size)
+	}
+	e.rotate(s, grants[0])
+	return Sealed, 0
+}
+
+// nextGrantMin keeps the gate loop from spinning on a grant that is due.
+const nextGrantMin = time.Millisecond
+
+// nextGrant returns when a paced grant of that size is due; a change of the ledger wakes the loop in any case.
+func (e *Engine) nextGrant(sizeBytes int64) time.Duration {
+	if wait, ok := e.tier.controller.NextGrant(sizeBytes); ok {
+		return max(wait, nextGrantMin)
+	}
+	return time.Hour
+}
+
+// commitWaitersLocked commits the writes that wait for the shard, in order, until one can't go.
+func (e *Engine) commitWaitersLocked(s *shardState) {
+	for len(s.waiters) > 0 {
+		w := s.waiters[0]
+		blocked, err := e.tryCommitLocked(w, true)
+		if blocked != nil && blocked.shard == s.shard {
+			return
+		}
+		s.waiters = s.waiters[1:]
+		if blocked != nil {
+			e.allShards()[blocked.shard].waiters = append(e.allShards()[blocked.shard].waiters, w)
+			continue
+		}
+		w.err = err
+		close(w.done)
+	}
+}
+
+// removeWaiterLocked takes a write that gives up out of its queue, and hands its turn on.
+func (e *Engine) removeWaiterLocked(w *write) {
+	for _, s := range e.allShards() {
+		s.waiters = slices.DeleteFunc(s.waiters, func(other *write) bool { return other == w })
+	}
+	e.kick()
+}

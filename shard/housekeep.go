@@ -1,0 +1,89 @@
+package shard
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"lineweir/segment"
+)
+
+// housekeepLoop asks for seals by age and by the log's pressure, watches the disk, and lets the log be trimmed, until
+// ctx ends.
+func (e *Engine) housekeepLoop(ctx context.Context) {
+	ticker := time.NewTicker(housekeepInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			e.wantAged(now)
+			e.wantPinning()
+			e.watchDisk()
+			e.advanceFloors()
+			e.kick()
+		}
+	}
+}
+
+// wantAged asks for a seal of every memtable that is older than the limit.
+func (e *Engine) wantAged(now time.Time) {
+	for _, s := range e.allShards() {
+		if s.ShouldFlush(now) {
+			e.want(s)
+		}
+	}
+}
+
+// wantPinning asks for a seal of the shard that holds the oldest sequence while the log is more than half full.
+func (e *Engine) wantPinning() {
+	if e.log.Stats().Bytes <= e.options.WAL.MaxBytes/2 {
+		return
+	}
+	var pinning *shardState
+	oldest := uint64(0)
+	for _, s := range e.allShards() {
+		if sequence := s.MinUnflushedWALSeq(); sequence != 0 && (oldest == 0 || sequence < oldest) {
+			oldest, pinning = sequence, s
+		}
+	}
+	if pinning != nil && pinning.FrozenCount() == 0 {
+		e.want(pinning)
+	}
+}
+
+// watchDisk refuses writes while the disk is nearly full, and takes them again when it is not.
+func (e *Engine) watchDisk() {
+	free, err := e.options.FS.FreeBytes(e.options.DataDir)
+	if err != nil {
+		e.logger.Warn("free disk space is not known", zap.Error(err))
+		return
+	}
+	low := free < e.options.DiskReserveBytes
+	if e.state.diskLow.Swap(low) != low {
+		e.logger.Warn("disk space", zap.Bool("low", low), zap.Int64("free_bytes", free),
+			zap.Int64("reserve_bytes", e.options.DiskReserveBytes))
+	}
+}
+
+// advanceFloors writes an edit of floors alone when the log could be trimmed by it, so that an idle shard pins nothing.
+func (e *Engine) advanceFloors() {
+	if e.log.Stats().Files <= logFilesMin || e.mayRegister() != nil {
+		return
+	}
+	floors := e.floorsWithout(nil, nil)
+	if lowest(floors) <= lowest(e.store.Floors()) {
+		return
+	}
+	if _, err := e.store.Apply(segment.Edit{Floors: floors, Shards: len(floors)}, func() {}); err != nil {
+		e.failedEdit(err)
+		e.logger.Error("write floors", zap.Error(err))
+		return
+	}
+	e.trimLog()
+}
+
+// logFilesMin is the number of files that a log always has: the one in use and a spare.
+const logFilesMin = 2

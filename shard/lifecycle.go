@@ -1,0 +1,111 @@
+package shard
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"go.uber.org/zap"
+
+	"lineweir/segment"
+)
+
+// The states of an engine, as status shows them.
+const (
+	stateRecovering = "recovering"
+	stateReady      = "ready"
+	stateReadOnly   = "read_only"
+	stateDraining   = "draining"
+	stateClosed     = "closed"
+)
+
+// lifecycle is what the engine can do at all. Readers take no lock.
+type lifecycle struct {
+	refusal atomic.Pointer[BackpressureError] // what every write is told; nil: writes are taken
+	diskLow atomic.Bool
+
+	mu     sync.Mutex
+	state  string
+	reason string
+}
+
+// Unavailable returns the *BackpressureError that every write gets now whatever its body, or nil.
+func (e *Engine) Unavailable() error {
+	if refusal := e.state.refusal.Load(); refusal != nil {
+		return refusal
+	}
+	if e.state.diskLow.Load() {
+		return e.refusal(CauseDiskLow, "the disk has less free space than disk.reserve_bytes; writing resumes by itself")
+	}
+	return nil
+}
+
+// refusal makes an error for a cause that no drain rate predicts the end of.
+func (e *Engine) refusal(cause, detail string) *BackpressureError {
+	return &BackpressureError{Cause: cause, Detail: detail, RetryAfter: e.tier.controller.RetryAfter(0, 0)}
+}
+
+// enter changes the state. A read-only engine stays so until it drains.
+func (e *Engine) enter(state, reason string) {
+	e.state.mu.Lock()
+	defer e.state.mu.Unlock()
+	if e.state.state == stateReadOnly && state != stateDraining && state != stateClosed {
+		return
+	}
+	if e.state.reason == "" || reason != "" {
+		e.state.reason = reason
+	}
+	e.state.state = state
+	e.state.refusal.Store(e.stateRefusal(state, e.state.reason))
+	e.logger.Info("state changed", zap.String("state", state), zap.String("reason", reason))
+}
+
+func (e *Engine) stateRefusal(state, reason string) *BackpressureError {
+	switch state {
+	case stateReady:
+		return nil
+	case stateRecovering:
+		return e.refusal(CauseRecovering, "the write-ahead log is being replayed")
+	case stateReadOnly:
+		return e.refusal(CauseReadOnly, reason)
+	default:
+		return e.refusal(CauseDraining, "the server is shutting down")
+	}
+}
+
+// failed turns the engine read-only after a durable write whose outcome is unknown: only a restart can tell it.
+func (e *Engine) failed(err error) {
+	e.logger.Error("read-only until a restart", zap.Error(err))
+	e.enter(stateReadOnly, err.Error())
+	e.kick()
+}
+
+// Ready returns nil when writes are taken, else why not.
+func (e *Engine) Ready() error { return e.Unavailable() }
+
+// stateNow returns the state and its reason.
+func (e *Engine) stateNow() (state, reason string) {
+	e.state.mu.Lock()
+	defer e.state.mu.Unlock()
+	if e.state.state == stateReady && e.state.diskLow.Load() {
+		return CauseDiskLow, "free space is below disk.reserve_bytes"
+	}
+	return e.state.state, e.state.reason
+}
+
+// FailedReadOnly reports whether the engine had to turn read-only, so that the process ends with a failure.
+func (e *Engine) FailedReadOnly() error {
+	e.state.mu.Lock()
+	defer e.state.mu.Unlock()
+	if e.state.reason == "" {
+		return nil
+	}
+	return errors.New(e.state.reason)
+}
+
+// failedEdit is failed for an edit of the manifest, which may also fail without a trace.
+func (e *Engine) failedEdit(err error) {
+	if errors.Is(err, segment.ErrOutcomeUnknown) {
+		e.failed(err)
+	}
+}

@@ -1,0 +1,107 @@
+package shard
+
+import (
+	"sync"
+	"time"
+
+	"lineweir/pagecache"
+)
+
+// Memtable is one generation of a shard: the points that a seal turns into L0 segments. Many goroutines may insert at
+// once; readers take snapshots of its tables.
+type Memtable struct {
+	generation uint64
+	created    time.Time
+	flushed    chan struct{}  // closed when its segments are registered
+	applies    sync.WaitGroup // commits that are reserved and not applied yet
+
+	// The controller's lock guards these.
+	pending     usage  // reserved by commits that are not applied yet
+	minSequence uint64 // lowest sequence that was assigned to it, applied or not; 0: none
+	maxSequence uint64
+	reservation *pagecache.Reservation // of its flush, from the seal on; nil without a tier
+
+	mu      sync.RWMutex
+	tables  map[tableKey]*table
+	applied usage
+}
+
+func newMemtable(generation uint64, now time.Time) *Memtable {
+	return &Memtable{
+		generation: generation, created: now, flushed: make(chan struct{}), tables: map[tableKey]*table{},
+	}
+}
+
+// Generation returns the memtable's number in its shard.
+func (m *Memtable) Generation() uint64 { return m.generation }
+
+// Rows returns how many rows were applied.
+func (m *Memtable) Rows() int64 {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.applied.rows
+}
+
+// used returns what the applied rows take.
+func (m *Memtable) used() usage {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.applied
+}
+
+// insert adds the batch's points of one shard, unconditionally: what the log holds is never refused.
+func (m *Memtable) insert(b *Batch, shard int, sequence uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, measurement := range b.order {
+		rows := &measurement.tables[shard]
+		if len(rows.times) == 0 {
+			continue
+		}
+		t := m.tableLocked(tableKey{b.database, measurement.name})
+		t.insert(measurement, rows, sequence, &m.applied)
+	}
+}
+
+func (m *Memtable) tableLocked(key tableKey) *table {
+	t, ok := m.tables[key]
+	if !ok {
+		t = &table{index: map[string]int32{}, tags: map[string]struct{}{}}
+		m.tables[key] = t
+		m.applied.addTable(key.database, key.measurement)
+	}
+	return t
+}
+
+// tableKeys returns the measurements that the memtable holds, in no order.
+func (m *Memtable) tableKeys() []tableKey {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	keys := make([]tableKey, 0, len(m.tables))
+	for key := range m.tables {
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// snapshot returns an immutable view of one table; nil when the memtable has none of that key.
+func (m *Memtable) snapshot(key tableKey) *tableSnapshot {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	t, ok := m.tables[key]
+	if !ok {
+		return nil
+	}
+	return t.snapshot()
+}
+
+// internerMemory returns what the series keys and their index take.
+func (m *Memtable) internerMemory() int64 {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	total := int64(0)
+	for _, t := range m.tables {
+		total += t.keyBytes + int64(t.series.keys.length)*seriesMemoryBytes
+	}
+	return total
+}

@@ -1,0 +1,162 @@
+package shard
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"lineweir/segment"
+	"lineweir/wal"
+)
+
+// recovery counts what the replay has done.
+type recovery struct {
+	running  atomic.Bool
+	sequence atomic.Uint64 // last frame that is wholly in the memtables
+	frames   atomic.Int64
+	rows     atomic.Int64
+	skipped  atomic.Int64
+}
+
+// Recover replays the log into the memtables, sealing and flushing as it goes, adopts the configured number of shards,
+// and opens the engine for writes. Nothing gates it: it is how bytes get out. After an error, or when ctx ends, the
+// engine must be shut down.
+func (e *Engine) Recover(ctx context.Context) error {
+	e.enter(stateRecovering, "")
+	started := time.Now()
+	floors := e.store.Floors()
+	e.recovery.running.Store(true)
+	e.recovery.sequence.Store(lowest(floors))
+	err := e.log.Replay(lowest(floors), func(f wal.Frame) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return e.replayFrame(f, floors)
+	})
+	if err != nil {
+		return fmt.Errorf("replay the write-ahead log: %w", err)
+	}
+	e.sequence = max(e.log.LastSequence(), e.store.MaxSequence(), highest(floors))
+	if err := e.log.StartAt(e.sequence + 1); err != nil {
+		return err
+	}
+	e.recovery.sequence.Store(e.sequence)
+	if err := e.adoptShards(ctx); err != nil {
+		return err
+	}
+	e.recovery.running.Store(false)
+	e.logger.Info("recovered", zap.Int64("frames", e.recovery.frames.Load()), zap.Int64("rows", e.recovery.rows.Load()),
+		zap.Int64("rows_skipped", e.recovery.skipped.Load()), zap.Duration("took", time.Since(started)))
+	e.watchDisk()
+	e.enter(stateReady, "")
+	e.start()
+	for _, s := range e.allShards() {
+		s.flush.signal()
+	}
+	e.tier.compactor.Wake()
+	return nil
+}
+
+func highest(floors []uint64) uint64 {
+	if len(floors) == 0 {
+		return 0
+	}
+	return slices.Max(floors)
+}
+
+// replayFrame inserts the rows of a frame that are not in segments yet.
+func (e *Engine) replayFrame(f wal.Frame, floors []uint64) error {
+	if f.Type != frameWrite {
+		return fmt.Errorf("%w: frame %d has the unknown type %d", ErrCorrupt, f.Sequence, f.Type)
+	}
+	b, err := e.options.Decode(f.Payload, e.NewBatch)
+	if err != nil {
+		return fmt.Errorf("%w: frame %d: %w", ErrCorrupt, f.Sequence, err)
+	}
+	defer b.Release()
+	if err := e.checkSchema(b); err != nil {
+		return fmt.Errorf("%w: frame %d: %w", ErrCorrupt, f.Sequence, err)
+	}
+	w := newWrite(b, nil)
+	e.registerSchema(b)
+	for _, p := range w.parts {
+		if p.shard < len(floors) && f.Sequence <= floors[p.shard] {
+			e.recovery.skipped.Add(p.need.rows)
+			continue
+		}
+		if err := e.replayPart(&p, b, f.Sequence); err != nil {
+			return err
+		}
+		e.recovery.rows.Add(p.need.rows)
+	}
+	e.recovery.frames.Add(1)
+	e.recovery.sequence.Store(f.Sequence)
+	return nil
+}
+
+// replayPart inserts the rows of one shard, after a seal and a flush where they do not fit.
+func (e *Engine) replayPart(p *part, b *Batch, sequence uint64) error {
+	s := e.allShards()[p.shard]
+	if SealRequired(s.Fill(), p.need) {
+		if err := e.flushAll(s); err != nil {
+			return err
+		}
+	}
+	return s.InsertWithWALSeq(b, sequence)
+}
+
+// flushAll seals the shard whatever the tier says, and flushes all that it holds.
+func (e *Engine) flushAll(s *shardState) error {
+	e.forceSealShard(s)
+	for s.FrozenCount() > 0 {
+		results, err := s.FlushFrozenWith(e.registerWith(s))
+		s.flush.record(err)
+		if err != nil {
+			return err
+		}
+		e.flushed(s, results, 0)
+	}
+	return nil
+}
+
+// forceSealShard seals without asking the gate. The ledger counts what goes beyond the bound.
+func (e *Engine) forceSealShard(s *shardState) SealOutcome {
+	size := s.Fill().active.bytes()
+	if s.Fill().active.rows == 0 {
+		return SealNotNeeded
+	}
+	grant := e.tier.controller.ReserveForced(size)
+	s.mu.Lock()
+	s.active.reservation = grant
+	s.rotateLocked(time.Now())
+	s.mu.Unlock()
+	s.granted()
+	return Sealed
+}
+
+// adoptShards changes to the configured number of shards once the old shards hold nothing.
+func (e *Engine) adoptShards(_ context.Context) error {
+	count := e.options.Shards
+	if e.store.Shards() == count {
+		return nil
+	}
+	for _, s := range e.allShards() {
+		if err := e.flushAll(s); err != nil {
+			return fmt.Errorf("flush before the number of shards changes: %w", err)
+		}
+	}
+	floors := make([]uint64, count)
+	for i := range floors {
+		floors[i] = e.sequence
+	}
+	if _, err := e.store.Apply(segment.Edit{Floors: floors, Shards: count}, func() {}); err != nil {
+		return fmt.Errorf("adopt %d shards: %w", count, err)
+	}
+	e.logger.Info("number of shards adopted", zap.Int("shards", count))
+	e.trimLog()
+	return e.makeShards(count)
+}

@@ -1,0 +1,212 @@
+package shard
+
+import (
+	"time"
+
+	"lineweir/segment"
+)
+
+// Status is what an operator sees of the engine; it encodes as the JSON of /api/status.
+type Status struct {
+	State     string          `json:"state"`
+	Reason    string          `json:"reason,omitempty"`
+	Tier      TierStatus      `json:"tier"`
+	Shards    []ShardStatus   `json:"shards"`
+	WAL       WALStatus       `json:"wal"`
+	Recovery  RecoveryStatus  `json:"recovery"`
+	Admission AdmissionStatus `json:"admission"`
+	Cache     CacheStatus     `json:"page_cache"`
+	Drain     DrainStatus     `json:"compaction"`
+}
+
+// TierStatus is the ledger of the L0 tier.
+type TierStatus struct {
+	CapacityBytes       int64   `json:"capacity_bytes"`
+	SoftBytes           int64   `json:"soft_bytes"`
+	RegisteredBytes     int64   `json:"registered_bytes"`
+	ReservedBytes       int64   `json:"reserved_bytes"`
+	HighestBytes        int64   `json:"highest_bytes"`
+	ForcedBytes         int64   `json:"forced_bytes"`
+	OverReservations    int64   `json:"over_reservations"`
+	Segments            int     `json:"segments"`
+	DrainBytesPerSecond float64 `json:"drain_bytes_per_second"`
+	Stalled             bool    `json:"stalled"`
+}
+
+// ShardStatus describes the memtables of one shard.
+type ShardStatus struct {
+	Generation      uint64     `json:"generation"`
+	ActiveRows      int64      `json:"active_rows"`
+	ActiveBytes     int64      `json:"active_bytes"`
+	MaxBytes        int64      `json:"max_bytes"`
+	Frozen          int        `json:"frozen"`
+	FrozenBytes     int64      `json:"frozen_bytes"`
+	BlockedSince    *time.Time `json:"blocked_since,omitempty"`
+	Waiting         int        `json:"waiting"`
+	Floor           uint64     `json:"floor"`
+	OldestUnflushed uint64     `json:"oldest_unflushed_sequence"`
+	Flushes         int64      `json:"flushes"`
+	FlushFailures   int64      `json:"flush_failures"`
+	LastFlushError  string     `json:"last_flush_error,omitempty"`
+}
+
+// WALStatus describes the write-ahead log.
+type WALStatus struct {
+	Bytes          int64  `json:"bytes"`
+	MaxBytes       int64  `json:"max_bytes"`
+	Files          int    `json:"files"`
+	LastSequence   uint64 `json:"last_sequence"`
+	SyncedSequence uint64 `json:"synced_sequence"`
+	Fsyncs         int64  `json:"fsyncs"`
+	Frames         int64  `json:"frames"`
+}
+
+// RecoveryStatus tells how far the replay is, or what the last one did.
+type RecoveryStatus struct {
+	Done           bool  `json:"done"`
+	FramesReplayed int64 `json:"frames_replayed"`
+	RowsReplayed   int64 `json:"rows_replayed"`
+	RowsSkipped    int64 `json:"rows_skipped"`
+}
+
+// AdmissionStatus counts what became of writes.
+type AdmissionStatus struct {
+	Admitted    int64            `json:"admitted"`
+	Waited      int64            `json:"waited"`
+	Waiting     int64            `json:"waiting"`
+	Refused     map[string]int64 `json:"refused"` // by cause
+	LastRefusal *Refusal         `json:"last_refusal,omitempty"`
+}
+
+// Refusal is one refused write.
+type Refusal struct {
+	Time              time.Time `json:"time"`
+	Cause             string    `json:"cause"`
+	Detail            string    `json:"detail"`
+	RetryAfterSeconds int       `json:"retry_after_seconds"`
+}
+
+// CacheStatus describes the page cache.
+type CacheStatus struct {
+	Bytes     int64  `json:"bytes"`
+	Pages     int64  `json:"pages"`
+	Hits      uint64 `json:"hits"`
+	Misses    uint64 `json:"misses"`
+	Evictions uint64 `json:"evictions"`
+}
+
+// DrainStatus describes compaction.
+type DrainStatus struct {
+	Paused            bool   `json:"paused"`
+	MaxBytesPerSecond int64  `json:"max_bytes_per_second"`
+	Jobs              int64  `json:"jobs"`
+	Failures          int64  `json:"failures"`
+	Promotions        int64  `json:"promotions"`
+	L1Segments        int    `json:"l1_segments"`
+	L1Bytes           int64  `json:"l1_bytes"`
+	LastError         string `json:"last_error,omitempty"`
+}
+
+// Status returns what an operator sees. Its parts are taken one after the other, not in one moment.
+func (e *Engine) Status() Status {
+	state, reason := e.stateNow()
+	s := Status{
+		State: state, Reason: reason, Tier: e.tierStatus(), WAL: e.walStatus(), Admission: e.Admission(),
+		Cache: e.cacheStatus(),
+		Recovery: RecoveryStatus{
+			Done: state != stateRecovering, FramesReplayed: e.recovery.frames.Load(),
+			RowsReplayed: e.recovery.rows.Load(), RowsSkipped: e.recovery.skipped.Load(),
+		},
+	}
+	s.Drain = e.drainStatus(&s.Tier)
+	floors := e.store.Floors()
+	for i, shard := range e.allShards() {
+		status := e.shardStatus(shard)
+		if i < len(floors) {
+			status.Floor = floors[i]
+		}
+		s.Shards = append(s.Shards, status)
+	}
+	return s
+}
+
+func (e *Engine) tierStatus() TierStatus {
+	l := e.tier.controller.Ledger()
+	return TierStatus{
+		CapacityBytes: l.CapacityBytes, SoftBytes: l.SoftBytes, RegisteredBytes: l.RegisteredBytes,
+		ReservedBytes: l.ReservedBytes, HighestBytes: l.HighestBytes, ForcedBytes: l.ForcedBytes,
+		OverReservations: l.OverReservations, DrainBytesPerSecond: l.DrainBytesPerSecond, Stalled: l.Stalled,
+	}
+}
+
+// drainStatus also counts the segments of the tier, in the same pass over the live set.
+func (e *Engine) drainStatus(tier *TierStatus) DrainStatus {
+	c := e.tier.compactor.Status()
+	d := DrainStatus{
+		Paused: c.Paused, MaxBytesPerSecond: c.MaxBytesPerSecond, Jobs: c.Jobs, Failures: c.Failures,
+		Promotions: c.Promoted, LastError: c.LastError,
+	}
+	view := e.store.Acquire(func() {})
+	defer view.Release()
+	view.Each(func(s *segment.Segment) {
+		if meta := s.Meta(); meta.Level == 0 {
+			tier.Segments++
+		} else {
+			d.L1Segments++
+			d.L1Bytes += meta.SizeBytes
+		}
+	})
+	return d
+}
+
+func (e *Engine) walStatus() WALStatus {
+	l := e.log.Stats()
+	return WALStatus{
+		Bytes: l.Bytes, MaxBytes: e.options.WAL.MaxBytes, Files: l.Files, LastSequence: l.LastSequence,
+		SyncedSequence: l.SyncedSequence, Fsyncs: int64(l.Fsyncs), Frames: int64(l.Frames),
+	}
+}
+
+func (e *Engine) cacheStatus() CacheStatus {
+	c := e.tier.cache.Stats()
+	return CacheStatus{Bytes: c.Bytes, Pages: int64(c.Pages), Hits: c.Hits, Misses: c.Misses, Evictions: c.Evictions}
+}
+
+func (e *Engine) shardStatus(s *shardState) ShardStatus {
+	fill := s.Fill()
+	status := ShardStatus{
+		Generation: fill.Generation, ActiveRows: fill.active.rows, ActiveBytes: fill.active.bytes(),
+		MaxBytes: fill.caps.bytes, Frozen: fill.frozen, OldestUnflushed: s.MinUnflushedWALSeq(),
+	}
+	s.mu.Lock()
+	for _, m := range s.frozen {
+		used := m.used()
+		status.FrozenBytes += used.bytes()
+	}
+	s.mu.Unlock()
+	if wanted := s.wanted.Load(); s.blocked.Load() && wanted != 0 {
+		since := time.Unix(0, wanted)
+		status.BlockedSince = &since
+	}
+	e.commitMu.Lock()
+	status.Waiting = len(s.waiters)
+	e.commitMu.Unlock()
+	s.flush.mu.Lock()
+	defer s.flush.mu.Unlock()
+	status.Flushes, status.FlushFailures, status.LastFlushError = s.flush.flushes, s.flush.failures, s.flush.lastError
+	return status
+}
+
+// Admission returns what became of writes until now.
+func (e *Engine) Admission() AdmissionStatus { return e.admission.status() }
+
+func (a *admission) status() AdmissionStatus {
+	s := AdmissionStatus{
+		Admitted: a.admitted.Load(), Waited: a.waited.Load(), Waiting: a.waiting.Load(),
+		Refused: map[string]int64{}, LastRefusal: a.last.Load(),
+	}
+	for cause, count := range a.refused {
+		s.Refused[cause] = count.Load()
+	}
+	return s
+}
