@@ -118,8 +118,8 @@ func (l *Log) LastSequence() uint64 { return l.queue.last() }
 // SyncedSequence is the sequence up to which all frames are on stable storage.
 func (l *Log) SyncedSequence() uint64 { return l.synced.Load() }
 
-// StartAt makes sequence the next one. That is allowed where it is the next one already, and in a log that has never
-// held a frame; else the error is ErrNotEmpty.
+// StartAt makes sequence the next one. That is allowed where it is the next one already; in a log that has never held a
+// frame; and, for Options.Floor + 1, in a log without any needed frame. Else the error is ErrNotEmpty.
 func (l *Log) StartAt(sequence uint64) error {
 	l.trimMu.Lock()
 	defer l.trimMu.Unlock()
@@ -128,7 +128,9 @@ func (l *Log) StartAt(sequence uint64) error {
 		return nil
 	}
 	sealed, current := l.files.snapshot()
-	if sequence <= last || len(sealed) > 0 || current.lastSequence >= current.firstSequence {
+	empty := len(sealed) == 0 && current.lastSequence < current.firstSequence
+	unneeded := last <= l.options.Floor && sequence == l.options.Floor+1
+	if sequence <= last || !(empty || unneeded) {
 		return fmt.Errorf("start the log at frame %d behind frame %d: %w", sequence, last, ErrNotEmpty)
 	}
 	if err := l.rotate(sequence); err != nil {

@@ -22,7 +22,7 @@ func (l *Log) Room(payloadBytes int64) error {
 	if l.files.bytes.Load()+need > l.options.MaxBytes {
 		return ErrFull
 	}
-	if need <= l.spare.allocated.largest.Load() || need <= l.spare.spendableBytes.Load() {
+	if need <= l.spare.allocated.largest.Load() || need <= l.spare.spendableBytes() {
 		return nil
 	}
 	l.spare.ask()

@@ -4,8 +4,12 @@ import (
 	"errors"
 	"math/rand/v2"
 	"runtime"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"lineweir/internal/vfs"
 	"lineweir/internal/vfs/memory"
@@ -128,6 +132,51 @@ func TestAFullDiskIsNoticedBeforeAFrameIsTaken(t *testing.T) {
 	}
 	awaitRoom(t, l, 4000)
 	appendEach(t, l, Frame{Sequence: sequence + 1, Payload: make([]byte, 4000)})
+}
+
+// A low disk without a spare: the only file is full, and not needed.
+func TestTheCurrentFileIsReusedOnALowDisk(t *testing.T) {
+	disk := memory.New()
+	o := smallOptions(disk)
+	if err := disk.MkdirAll(testDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	disk.SetCapacity(4*o.FileBytes - 1) // the first file is made, a spare would use up the reserve
+	l := openLog(t, o)
+	sequence := uint64(1)
+	for ; l.Room(1000) == nil; sequence++ {
+		appendEach(t, l, Frame{Sequence: sequence, Payload: make([]byte, 1000)})
+	}
+	wantErrors(t, "room", l.Room(1000), ErrDiskLow)
+	if err := l.Trim(l.SyncedSequence()); err != nil {
+		t.Fatal(err)
+	}
+	for range 6 {
+		if err := l.Room(1000); err != nil {
+			t.Fatalf("room after the trim: %v", err)
+		}
+		appendEach(t, l, Frame{Sequence: sequence, Payload: make([]byte, 1000)})
+		sequence++
+	}
+}
+
+// A disk that says it has room and has none.
+func TestAFailedSpareLeavesNoSpaceTaken(t *testing.T) {
+	disk := memory.New()
+	full := func(op vfs.Op) error {
+		if op.Name == "writeat" && strings.HasSuffix(op.Path, temporary) && op.Bytes > fileHeaderBytes {
+			return syscall.ENOSPC
+		}
+		return nil
+	}
+	l := openLog(t, smallOptions(vfs.Inject(disk, full)))
+	if diff := cmp.Diff([]string{fileName(1)}, fileNames(t, disk)); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+	appendEach(t, l, testFrames(1, 60)...)
+	if l.Stats().SpareReady || l.Stats().Files < 2 {
+		t.Errorf("got %+v, want several files and no spare", l.Stats())
+	}
 }
 
 func TestASpareIsMadeWhenTheDiskHasRoomAgain(t *testing.T) {

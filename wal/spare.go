@@ -28,9 +28,8 @@ const (
 type spareKeeper struct {
 	options   Options
 	allocated allocation
-	// spendableBytes is the free space of the disk less the reserve, as of the last look.
-	spendableBytes atomic.Int64
-	asked          chan struct{} // capacity 1
+	freeBytes atomic.Int64  // of the disk, as of the last look
+	asked     chan struct{} // capacity 1
 
 	mu      sync.Mutex // held while a spare is made or taken, by the goroutines of the log and by Trim
 	ready   bool       // the spare exists
@@ -107,19 +106,23 @@ func (k *spareKeeper) tend(retry bool) {
 	k.failing = err != nil
 }
 
-// lookLocked updates and returns what can be spent. When the look fails, nothing can.
-func (k *spareKeeper) lookLocked() int64 {
+// lookLocked updates the free space. When the look fails, there is none.
+func (k *spareKeeper) lookLocked() {
 	free, err := k.options.FS.FreeBytes(k.options.Dir)
 	if err != nil {
 		free = 0
 	}
-	spendable := free - reserveFiles*k.options.FileBytes
-	k.spendableBytes.Store(spendable)
-	return spendable
+	k.freeBytes.Store(free)
+}
+
+// spendableBytes is what the log may take of the free space.
+func (k *spareKeeper) spendableBytes() int64 {
+	return k.freeBytes.Load() - reserveFiles*k.options.FileBytes
 }
 
 func (k *spareKeeper) makeLocked() error {
-	if k.lookLocked() < k.options.FileBytes {
+	k.lookLocked()
+	if k.spendableBytes() < k.options.FileBytes {
 		return fmt.Errorf("%w: a spare file of %d bytes would use up its reserve", ErrDiskLow, k.options.FileBytes)
 	}
 	return k.fillLocked(os.O_CREATE | os.O_TRUNC)
@@ -154,7 +157,8 @@ func (k *spareKeeper) fillLocked(flag int) error {
 		return fmt.Errorf("open spare file: %w", err)
 	}
 	if err := errors.Join(fillWithZeros(file, k.options.FileBytes), file.Close()); err != nil {
-		return fmt.Errorf("fill spare file with zeros: %w", err)
+		// A disk that became full needs its space back.
+		return errors.Join(fmt.Errorf("fill spare file with zeros: %w", err), k.options.FS.Remove(k.path(temporary)))
 	}
 	if err := k.options.FS.Rename(k.path(temporary), k.path(spareName)); err != nil {
 		return fmt.Errorf("name spare file: %w", err)

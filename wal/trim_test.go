@@ -183,6 +183,32 @@ func TestALogCanStartAtAnySequence(t *testing.T) {
 	}
 }
 
+// The last group of a log can rot and be taken for torn after its frames went into segments.
+func TestALogWhoseFramesAreAllObsoleteStartsBehindTheFloor(t *testing.T) {
+	disk := memory.New()
+	l := openLog(t, smallOptions(disk))
+	appendEach(t, l, testFrames(1, 9)...)
+	closeLog(t, l)
+	o := smallOptions(disk)
+	for _, sequence := range []uint64{11, 14} {
+		o.Floor = sequence - 1
+		l = openLog(t, o)
+		wantErrors(t, "start beyond the floor", l.StartAt(sequence+1), ErrNotEmpty)
+		if err := l.StartAt(sequence); err != nil {
+			t.Fatal(err)
+		}
+		appendEach(t, l, testFrame(sequence))
+		closeLog(t, l)
+		l = openLog(t, o)
+		if diff := diffFrames(testFrames(sequence, sequence), replayAll(t, l, o.Floor)); diff != "" {
+			t.Error(diff)
+		}
+		closeLog(t, l)
+	}
+	o.Floor = 9
+	refuses(t, "gap above the floor", snapshot(t, disk), o, fileName(2))
+}
+
 func awaitSpare(t *testing.T, l *Log) {
 	t.Helper()
 	for start := time.Now(); !l.Stats().SpareReady; runtime.Gosched() {

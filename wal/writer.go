@@ -60,10 +60,12 @@ func (w *writer) run() {
 	}
 }
 
-// serve changes files, if a spare makes that free of risk.
+// serve changes files, if that is free of risk: with a spare, or with enough free space for a file that grows.
 func (w *writer) serve(r request) error {
 	err := w.drain()
-	if err == nil && (r.sequence > 0 || w.log.spare.allocated.hasSpare()) {
+	keeper := w.log.spare
+	safe := keeper.allocated.hasSpare() || keeper.freeBytes.Load() >= w.log.options.FileBytes
+	if err == nil && (r.sequence > 0 || safe) {
 		err = w.rotate(max(r.sequence, w.sequence))
 	}
 	r.reply <- err
