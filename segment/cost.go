@@ -1,24 +1,68 @@
 package segment
 
-// FileCost counts what the size of a level-0 file depends on. Bytes of a sum is at most the sum of Bytes, so an
-// engine may add up costs as rows arrive, and count anything twice, but must leave nothing out.
+// FileCost counts what the size of a level-0 file depends on, so that an engine knows the worst case of a flush before
+// it happens. Bytes of a sum is at most the sum of Bytes, and never less than the file. So costs may be added up as rows
+// arrive, and anything may be counted twice, but nothing left out.
 type FileCost struct {
 	Files       int64 // one per measurement
-	NameBytes   int64 // database and measurement of each file, names of columns
-	Columns     int64 // tags and fields, without time
+	NameBytes   int64 // of database and measurement of each file, and of each column
+	Tags        int64 // columns of tags
+	Fields      int64 // columns of fields
 	Rows        int64
-	TagIndexes  int64 // for each series, its tags times the lesser of its rows and IndexedRows
-	Numbers     int64 // values that are not strings
-	Strings     int64 // values that are
-	StringBytes int64
+	TagRows     int64 // for each row, the number of its tags
+	TagIndexes  int64 // the same, but only for the first IndexedRows rows of each series
+	SeriesTags  int64 // for each series, the number of its tags
 	TagStrings  int64 // distinct values of each tag
 	TagBytes    int64 // their bytes
+	Numbers     int64 // values that are not strings
+	Strings     int64 // values that are
+	StringBytes int64 // their bytes
 }
 
-// IndexedRows is the number of rows of one series for which the tags' indexes may need space. More rows of it are free.
+// IndexedRows is how many rows of one series may need space for the indexes of their tags. The others continue a run.
 const IndexedRows = 16
 
-// Bytes returns a size that a file with this cost can't exceed.
-func (c FileCost) Bytes() int64 { return 0 }
+// What each part of a file needs at most, in bytes. FORMAT.md, "Worst case", says where the numbers come from.
+const (
+	costFile        = 768 // all that is there once, with the last page of time
+	costNameByte    = 2   // columns are named in the schema and in the row group
+	costTag         = 672 // metadata, dictionary header and the last page
+	costField       = 208 // metadata and the last page
+	costRow2        = 17  // per 2 rows: time, and the share of its page
+	costTagRow4     = 1   // per 4 tags of rows: the share of their page
+	costTagIndex    = 5
+	costSeriesTag   = 12 // levels
+	costTagString   = 4
+	costNumber4     = 57 // per 4 numbers: 8 bytes, 6 of levels, and the share of its page
+	costString4     = 41 // per 4 strings: length, levels, and the share of its page
+	costStringExtra = 64 // a share of the page for this many bytes of strings
+)
 
-const tagIndexBytes = 5
+// Add adds another cost.
+func (c *FileCost) Add(other FileCost) {
+	c.Files += other.Files
+	c.NameBytes += other.NameBytes
+	c.Tags += other.Tags
+	c.Fields += other.Fields
+	c.Rows += other.Rows
+	c.TagRows += other.TagRows
+	c.TagIndexes += other.TagIndexes
+	c.SeriesTags += other.SeriesTags
+	c.TagStrings += other.TagStrings
+	c.TagBytes += other.TagBytes
+	c.Numbers += other.Numbers
+	c.Strings += other.Strings
+	c.StringBytes += other.StringBytes
+}
+
+// Bytes returns a size that files with this cost can't exceed together.
+func (c FileCost) Bytes() int64 {
+	return c.Files*costFile + c.NameBytes*costNameByte + c.Tags*costTag + c.Fields*costField +
+		shares(c.Rows*costRow2, 2) + shares(c.TagRows*costTagRow4, 4) +
+		c.TagIndexes*costTagIndex + c.SeriesTags*costSeriesTag + c.TagStrings*costTagString + c.TagBytes +
+		shares(c.Numbers*costNumber4, 4) + shares(c.Strings*costString4, 4) +
+		c.StringBytes + shares(c.StringBytes, costStringExtra)
+}
+
+// shares divides and rounds up.
+func shares(n, divisor int64) int64 { return (n + divisor - 1) / divisor }

@@ -101,7 +101,7 @@ func TestHybridCostPerRun(t *testing.T) {
 			units += int(min(length, IndexedRows))
 		}
 		width := uint(bits.Len32(300 << 10))
-		if got, bound := len(appendHybrid(nil, width, runs)), tagIndexBytes*units; got > bound {
+		if got, bound := len(appendHybrid(nil, width, runs)), costTagIndex*units; got > bound {
 			t.Fatalf("%d bytes for runs that should need at most %d", got, bound)
 		}
 	}

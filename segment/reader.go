@@ -46,7 +46,7 @@ type chunkMeta struct {
 	columnIndex, offsetIndex section
 	compressed               bool
 	nulls                    int64
-	bounds                   // of numbers
+	bounds                          // of numbers
 	textMin, textMax         string // of tags; empty: unknown
 }
 

@@ -412,4 +412,3 @@ func mayHold(value string, lo, hi []byte, nulls int64) bool {
 	}
 	return len(lo) == 0 || (bytes.Compare(lo, []byte(value)) <= 0 && bytes.Compare([]byte(value), hi) <= 0)
 }
-

@@ -170,4 +170,3 @@ func checkTexts(plain []byte, count int) error {
 	}
 	return nil
 }
-

@@ -19,6 +19,7 @@ const (
 	timeName      = "time"
 
 	pageValuesMin, pageValuesMax = 512, 8192          // values per page, by the number of columns
+	pageTagsMin                  = 2048               // the least for tags, which are read as runs
 	pageValuesTotal              = 1 << 19            // of all columns' pages together, which a reader holds decoded
 	pageTextMin, pageTextMax     = 8 << 10, 128 << 10 // a page of strings ends with the one that reaches it
 	pageTextTotal                = 4 << 20            // of all columns' pages together

@@ -126,10 +126,9 @@ func resized[T any](s []T, length int) []T {
 
 func (w *fileWriter) resetColumns() {
 	columns := 1 + len(w.tags) + len(w.fields)
-	limit := pageValues(columns)
-	w.time.reset(limit)
+	w.time.reset(pageValues(columns))
 	for i := range w.tags {
-		w.tags[i].reset(w.info.Tags[i], limit)
+		w.tags[i].reset(w.info.Tags[i], columns)
 	}
 	for i := range w.fields {
 		w.fields[i].reset(w.info.Fields[i], columns, w.info.Level > 0)

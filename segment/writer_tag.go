@@ -101,24 +101,24 @@ type tagColumn struct {
 	chunk
 	dictionary dictionary
 	name       string
-	limit      int // rows per page
+	limit      int // values per page
 	last       int32
-	presence   []run
+	presence   []run // of the open page
 	indexes    []run
-	rowsOpen   int
-	nullsOpen  int
+	values     int
+	nulls      int
 }
 
-func (c *tagColumn) reset(name string, limit int) {
+func (c *tagColumn) reset(name string, columns int) {
 	c.chunk.reset()
 	c.dictionary.reset()
-	c.name, c.limit, c.last = name, limit, noTag
+	c.name, c.limit, c.last = name, max(pageValues(columns), pageTagsMin), noTag
 	c.startPage()
 }
 
 func (c *tagColumn) startPage() {
 	c.presence, c.indexes = c.presence[:0], c.indexes[:0]
-	c.rowsOpen, c.nullsOpen = 0, 0
+	c.values, c.nulls = 0, 0
 }
 
 // startSeries sets the value of the rows to come. A nil value is a tag that the series lacks.
@@ -130,20 +130,20 @@ func (c *tagColumn) startSeries(value []byte) {
 	c.last = c.dictionary.index(value, c.last)
 }
 
-// add takes rows of the started series.
+// add takes rows of the started series. Rows without the tag go into a page for free.
 func (c *tagColumn) add(w *pageWriter, rows int) error {
+	if c.last == noTag {
+		c.presence = appendRun(c.presence, 0, uint32(rows))
+		c.nulls += rows
+		return nil
+	}
 	for rows > 0 {
-		n := min(rows, c.limit-c.rowsOpen)
-		if c.last == noTag {
-			c.presence = appendRun(c.presence, 0, uint32(n))
-			c.nullsOpen += n
-		} else {
-			c.presence = appendRun(c.presence, 1, uint32(n))
-			c.indexes = appendRun(c.indexes, uint32(c.last), uint32(n))
-		}
-		c.rowsOpen += n
+		n := min(rows, c.limit-c.values)
+		c.presence = appendRun(c.presence, 1, uint32(n))
+		c.indexes = appendRun(c.indexes, uint32(c.last), uint32(n))
+		c.values += n
 		rows -= n
-		if c.rowsOpen == c.limit {
+		if c.values == c.limit {
 			if err := c.flush(w); err != nil {
 				return err
 			}
@@ -154,10 +154,10 @@ func (c *tagColumn) add(w *pageWriter, rows int) error {
 
 // flush ends the open page, if there is one.
 func (c *tagColumn) flush(w *pageWriter) error {
-	if c.rowsOpen == 0 {
+	if c.values+c.nulls == 0 {
 		return nil
 	}
-	body := pageBody{rows: c.rowsOpen, nulls: c.nullsOpen, encoding: format.Plain}
+	body := pageBody{rows: c.values + c.nulls, nulls: c.nulls, encoding: format.Plain}
 	w.levels = appendHybrid(w.levels[:0], 1, c.presence)
 	body.levels = w.levels
 	b, highest := c.pageBounds()
