@@ -256,6 +256,48 @@ func TestARestartAfterAFailedSyncMakesDurableWhatItReads(t *testing.T) {
 	closeLog(t, l)
 }
 
+func TestACrashDuringRecoveryLosesNothingEither(t *testing.T) {
+	whole, offsets := oneFile(t)
+	torn := with(whole, fileName(1), overwrite(whole[fileName(1)], offsets[3]+20, "\xff\xff"))
+	rotation, frames := interruptedRotation(t, "half a trailer")
+	for _, test := range []struct {
+		name  string
+		files map[string]string
+		acked uint64
+	}{
+		{"torn tail", torn, 3},
+		{"interrupted change of files", rotation, uint64(len(frames))},
+		{"new log", nil, 0},
+	} {
+		for call, reached := 0, true; reached; call++ {
+			reached = false
+			for seed := range uint64(10) {
+				disk := restore(t, test.files)
+				var crashed *memory.FS
+				var calls atomic.Int64
+				o := smallOptions(vfs.Inject(disk, func(vfs.Op) error {
+					if calls.Add(1)-1 == int64(call) {
+						crashed = disk.CrashClone(rand.New(rand.NewPCG(seed, uint64(call))))
+					}
+					return nil
+				}))
+				l := openLog(t, o)
+				if err := l.Append(testFrame(test.acked + 1)).Wait(); err != nil {
+					t.Fatal(err)
+				}
+				closeLog(t, l)
+				if crashed == nil {
+					continue
+				}
+				reached = true
+				if err := verify(crashed, smallOptions(nil), test.acked, 0); err != nil {
+					t.Fatalf("%s, crash before call %d, seed %d: %v", test.name, call, seed, err)
+				}
+			}
+		}
+	}
+}
+
 // snapshot is the content of every file of the log, by name.
 func snapshot(t testing.TB, fsys vfs.FS) map[string]string {
 	t.Helper()

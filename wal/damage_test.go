@@ -307,6 +307,44 @@ func TestFilesBelowTheFloorMayBeMissingOrDamaged(t *testing.T) {
 	}
 }
 
+// interruptedRotation is a log in which a crash fell between the name of file 2 and the trailer of file 1.
+func interruptedRotation(t *testing.T, trailerBefore string) (files map[string]string, frames []Frame) {
+	t.Helper()
+	files, _ = manyFiles(t)
+	first, second := files[fileName(1)], files[fileName(2)]
+	offsets := groupsOf(t, first)
+	end := offsets[len(offsets)-2]
+	files = map[string]string{
+		fileName(1): overwrite(first, end, trailerBefore+strings.Repeat("\x00", trailerBytes-len(trailerBefore))),
+		fileName(2): overwrite(second, fileHeaderBytes, strings.Repeat("\x00", len(second)-fileHeaderBytes)),
+	}
+	return files, testFrames(1, firstSequence(t, second)-1)
+}
+
+func TestAnInterruptedChangeOfFilesIsUndone(t *testing.T) {
+	for _, trailerBefore := range []string{"", "half a trailer"} {
+		files, frames := interruptedRotation(t, trailerBefore)
+		disk := restore(t, files)
+		l := openLog(t, smallOptions(disk))
+		if diff := diffFrames(frames, replayAll(t, l, 0)); diff != "" {
+			t.Error(diff)
+		}
+		if diff := cmp.Diff([]string{fileName(1), spareName}, fileNames(t, disk)); diff != "" {
+			t.Errorf("files (-want +got):\n%s", diff)
+		}
+		closeLog(t, l)
+		if err := verify(disk, smallOptions(nil), uint64(len(frames)), 0); err != nil {
+			t.Error(err)
+		}
+	}
+	files, _ := manyFiles(t)
+	broken, _ := interruptedRotation(t, "")
+	refuses(t, "groups behind a missing trailer", with(files, fileName(1), broken[fileName(1)]),
+		smallOptions(nil), fileName(1))
+	firstOnly := map[string]string{fileName(1): files[fileName(1)]}
+	refuses(t, "sealed without a successor", firstOnly, smallOptions(nil), fileName(2))
+}
+
 func firstSequence(t testing.TB, content string) uint64 {
 	t.Helper()
 	header, err := decodeFileHeader([]byte(content))
