@@ -240,7 +240,8 @@ func TestDamageBeforeTheLastGroupRefuses(t *testing.T) {
 	}
 	hole := overwrite(content, offsets[1], strings.Repeat("\x00", int(offsets[2]-offsets[1])))
 	refuses(t, "hole", with(files, fileName(1), hole), smallOptions(nil), fileName(1))
-	swapped := content[:offsets[0]] + content[offsets[1]:offsets[2]] + content[offsets[0]:offsets[1]] + content[offsets[2]:]
+	first, second := content[offsets[0]:offsets[1]], content[offsets[1]:offsets[2]]
+	swapped := content[:offsets[0]] + second + first + content[offsets[2]:]
 	refuses(t, "swapped groups", with(files, fileName(1), swapped), smallOptions(nil), fileName(1))
 }
 

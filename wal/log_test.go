@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -158,5 +160,65 @@ func TestEveryFileIsMadeFromTheSpare(t *testing.T) {
 		if err != nil || info.Size() != 8<<10 {
 			t.Errorf("file %d: got %v, %v, want 8 KiB", number+1, info, err)
 		}
+	}
+}
+
+// randomPayload follows from the sequence. Its lengths reach around all buffers of the encoder.
+func randomPayload(sequence uint64) []byte {
+	random := rand.New(rand.NewPCG(sequence, 1))
+	sizes := []int{0, 1, 7, 8, 100, directBytes - 1, directBytes, directBytes + 1, chunkBytes - 16, chunkBytes + 3}
+	payload := make([]byte, sizes[random.IntN(len(sizes))])
+	for i := range payload {
+		payload[i] = byte(random.Uint32())
+	}
+	return payload
+}
+
+func TestManyUseALogOnARealDiskAtOnce(t *testing.T) {
+	const writers, each = 8, 40
+	o := Options{FS: vfs.OS, Dir: filepath.Join(t.TempDir(), "a", "wal"), FileBytes: 1 << 20, MaxBytes: 1 << 30}
+	l := openLog(t, o)
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	for range writers {
+		group.Go(func() {
+			for range each {
+				mu.Lock()
+				sequence := l.LastSequence() + 1
+				payload := randomPayload(sequence)
+				room := l.Room(int64(len(payload)))
+				ticket := l.Append(Frame{Sequence: sequence, Type: 7, Payload: payload})
+				mu.Unlock()
+				if err := errors.Join(room, ticket.Wait()); err != nil {
+					t.Error(err)
+				}
+				if got := l.SyncedSequence(); got < sequence {
+					t.Errorf("frame %d is acknowledged, synced are %d", sequence, got)
+				}
+				if sequence%50 == 0 {
+					if err := l.Trim(sequence - 20); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	group.Wait()
+	closeLog(t, l)
+	o.Floor = writers*each - 20
+	l = openLog(t, o)
+	next := o.Floor
+	err := l.Replay(0, func(f Frame) error {
+		if next++; f.Sequence != next || f.Type != 7 || !bytes.Equal(f.Payload, randomPayload(next)) {
+			t.Errorf("frame %d differs", next)
+		}
+		return nil
+	})
+	if err != nil || next != writers*each {
+		t.Errorf("replay ended with frame %d, %v, want %d", next, err, writers*each)
+	}
+	report, err := Check(vfs.OS, o.Dir)
+	if err != nil || len(report.Damage) > 0 || report.Torn != "" {
+		t.Errorf("check: %+v, %v", report, err)
 	}
 }
