@@ -81,7 +81,7 @@ func (g *gate) appendTogether(t testing.TB, l *Log, frames ...Frame) {
 // groupsOf returns the offsets of a file's groups, and the offset behind the last one.
 func groupsOf(t testing.TB, content string) []int64 {
 	t.Helper()
-	s, err := newScanner(strings.NewReader(content), int64(len(content)), "test")
+	s, err := newScanner(strings.NewReader(content), int64(len(content)), "test", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

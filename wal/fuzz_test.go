@@ -52,7 +52,7 @@ func FuzzOpenGroup(f *testing.F) {
 }
 
 func scanAny(t *testing.T, content string) {
-	s, err := newScanner(strings.NewReader(content), int64(len(content)), "fuzzed")
+	s, err := newScanner(strings.NewReader(content), int64(len(content)), "fuzzed", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -117,7 +117,7 @@ func readHeader(fsys vfs.FS, path string) (header fileHeader, err error) {
 	if err != nil {
 		return fileHeader{}, fmt.Errorf("size of %s: %w", path, err)
 	}
-	s, err := newScanner(file, min(sizeBytes, fileHeaderBytes), path)
+	s, err := newScanner(file, min(sizeBytes, fileHeaderBytes), path, nil)
 	if err != nil {
 		return fileHeader{}, err
 	}

@@ -37,28 +37,30 @@ func (l *Log) Replay(after uint64, fn func(Frame) error) error {
 	l.replay.running.Store(true)
 	defer l.replay.running.Store(false)
 	files := append(sealed, sealedFile{current.number, current.lastSequence, current.bytes})
+	var buffer []byte
 	for _, file := range files {
 		if file.lastSequence <= after {
 			continue
 		}
-		if err := l.replayFile(file, after, fn); err != nil {
+		if err := l.replayFile(file, &buffer, after, fn); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *Log) replayFile(found sealedFile, after uint64, fn func(Frame) error) (err error) {
+func (l *Log) replayFile(found sealedFile, buffer *[]byte, after uint64, fn func(Frame) error) (err error) {
 	path := filepath.Join(l.options.Dir, fileName(found.number))
 	file, err := l.options.FS.OpenFile(path, os.O_RDONLY, 0)
 	if err != nil {
 		return fmt.Errorf("replay the write-ahead log: %w", err)
 	}
 	defer closeInto(&err, file)
-	s, err := newScanner(file, found.bytes, path)
+	s, err := newScanner(file, found.bytes, path, *buffer)
 	if err != nil {
 		return err
 	}
+	defer func() { *buffer = s.data }()
 	for s.offset < found.bytes {
 		g, err := s.next()
 		if err != nil {

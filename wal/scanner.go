@@ -39,9 +39,12 @@ type badGroupError struct {
 
 func (e *badGroupError) Error() string { return fmt.Sprintf("byte %d: %s", e.offset, e.reason) }
 
-// newScanner reads the file header. It returns a *CorruptionError where that is damaged.
-func newScanner(file io.ReaderAt, sizeBytes int64, path string) (*scanner, error) {
-	s := &scanner{window: window{file: file, sizeBytes: sizeBytes}, path: path, offset: fileHeaderBytes}
+// newScanner reads the file header. It returns a *CorruptionError where that is damaged. The buffer of one scanner can
+// be handed to the next.
+func newScanner(file io.ReaderAt, sizeBytes int64, path string, buffer []byte) (*scanner, error) {
+	s := &scanner{
+		window: window{file: file, sizeBytes: sizeBytes, data: buffer[:0]}, path: path, offset: fileHeaderBytes,
+	}
 	buf, err := s.slice(0, fileHeaderBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read header of %s: %w", path, err)

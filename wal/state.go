@@ -31,9 +31,9 @@ type fileState struct {
 }
 
 // scanFile reads a file to its end or its first bad group. visit gets each frame of each intact group and may be nil.
-// Damage is part of the state; the error is one of the file system or of visit.
+// Damage is part of the state; the error is one of the file system or of visit. The buffer is used and replaced.
 func scanFile(
-	fsys vfs.FS, dir string, number uint64, visit func(path string, offset int64, f Frame) error,
+	fsys vfs.FS, dir string, number uint64, buffer *[]byte, visit func(path string, offset int64, f Frame) error,
 ) (state fileState, err error) {
 	state = fileState{path: filepath.Join(dir, fileName(number)), number: number}
 	file, err := fsys.OpenFile(state.path, os.O_RDONLY, 0)
@@ -44,10 +44,11 @@ func scanFile(
 	if state.sizeBytes, err = file.Size(); err != nil {
 		return state, fmt.Errorf("size of %s: %w", state.path, err)
 	}
-	s, err := newScanner(file, state.sizeBytes, state.path)
+	s, err := newScanner(file, state.sizeBytes, state.path, *buffer)
 	if err != nil {
 		return state, state.note(err)
 	}
+	defer func() { *buffer = s.data }()
 	if s.header.Number != number {
 		state.damage = corruption(state.path, 0, "its header is that of file %s", fileName(s.header.Number))
 		return state, nil
@@ -61,8 +62,9 @@ func scanFiles(
 	fsys vfs.FS, dir string, numbers []uint64, visit func(path string, offset int64, f Frame) error,
 ) ([]fileState, error) {
 	states := make([]fileState, 0, len(numbers))
+	var buffer []byte
 	for _, number := range numbers {
-		state, err := scanFile(fsys, dir, number, visit)
+		state, err := scanFile(fsys, dir, number, &buffer, visit)
 		if err != nil {
 			return nil, err
 		}
