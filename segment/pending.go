@@ -44,9 +44,6 @@ func (s *Store) NewFile(level int, info FileInfo, partition int64) *PendingFile 
 	}}
 }
 
-// Path is where the file is, or will be after Seal.
-func (p *PendingFile) Path() string { return p.finalPath() }
-
 // ID is the id of the segment.
 func (p *PendingFile) ID() uint64 { return p.meta.ID }
 

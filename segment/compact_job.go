@@ -1,0 +1,196 @@
+package segment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// step runs one job, if there is one to run, and otherwise tells when there may be.
+func (c *Compactor) step(ctx context.Context, forced bool) (did bool, next time.Time, err error) {
+	select {
+	case <-c.running:
+		defer func() { c.running <- struct{}{} }()
+	case <-ctx.Done():
+		return false, time.Time{}, ctx.Err()
+	}
+	if _, err := c.throttle.pay(ctx, 0); err != nil {
+		return false, time.Time{}, err
+	}
+	did, next, err = c.stepL0(ctx, forced)
+	if did || err != nil {
+		return did, next, err
+	}
+	did, err = c.stepL1(ctx)
+	return did, next, err
+}
+
+// stepL0 runs one job of level 0.
+func (c *Compactor) stepL0(ctx context.Context, forced bool) (did bool, next time.Time, err error) {
+	view := c.store.Acquire(nil)
+	defer view.Release()
+	t := c.trigger
+	t.forced = forced
+	j, next := planL0(view.version, t, c.bounds, c.attempts.admit, time.Now())
+	if j.empty() {
+		return false, next, nil
+	}
+	c.count(func(s *CompactorStatus) { s.Running = true })
+	defer c.count(func(s *CompactorStatus) { s.Running = false })
+	did, err = c.run(ctx, j, newMeter(c))
+	return did, next, err
+}
+
+// stepL1 runs one job of level 1.
+func (c *Compactor) stepL1(ctx context.Context) (did bool, err error) {
+	view := c.store.Acquire(nil)
+	defer view.Release()
+	j := c.planL1Job(view.version, time.Now())
+	if j.empty() {
+		return false, nil
+	}
+	return c.run(ctx, j, nil)
+}
+
+// planL1Job takes the best run of each measurement until the job is full.
+func (c *Compactor) planL1Job(v *version, now time.Time) job {
+	var candidates []mergeTask
+	resting := c.attempts.resting(now)
+	for key, list := range v.lists {
+		if c.settled[key] == list || len(list.level1()) < c.bounds.fanIn {
+			continue
+		}
+		run := planL1(list.level1(), c.bounds, resting)
+		if run != nil {
+			candidates = append(candidates, mergeTask{key: key, level: 1, inputs: run})
+		} else if !slices.ContainsFunc(list.level1(), resting) {
+			c.settled[key] = list
+		}
+	}
+	return job{merges: withinJob(candidates, c.bounds)}
+}
+
+// interleave runs what is due in level 0 while a merge of level 1 is under way. Its failures are counted and do not
+// concern that merge.
+func (c *Compactor) interleave(ctx context.Context) error {
+	for ctx.Err() == nil {
+		did, _, err := c.stepL0(ctx, c.poked.Swap(false))
+		if err != nil && ctx.Err() == nil {
+			c.logger.Warn("a merge failed and will be tried again", zap.Error(err))
+		}
+		if !did {
+			break
+		}
+	}
+	return ctx.Err()
+}
+
+// run merges what a job names and replaces it by one edit. What fails stays live and is noted; the rest goes on.
+func (c *Compactor) run(ctx context.Context, j job, m *meter) (did bool, err error) {
+	defer m.flush()
+	var r result
+	defer r.abort() // does nothing once the edit has the files
+	for _, task := range j.merges {
+		outputs, err := c.merge(ctx, task, m)
+		if ctx.Err() != nil {
+			abortAll(outputs)
+			return false, ctx.Err()
+		}
+		if err != nil {
+			r.failure = errors.Join(r.failure, c.noteFailure(err, task))
+			continue
+		}
+		r.add(task, outputs)
+	}
+	for _, sg := range j.promotes {
+		r.edit.Promote = append(r.edit.Promote, sg.meta.ID)
+	}
+	if len(r.edit.Remove)+len(r.edit.Promote) == 0 {
+		return false, r.failure
+	}
+	if err := c.commit(r.edit, r.outputs); err != nil {
+		return false, errors.Join(r.failure, c.noteFailure(err, r.done...))
+	}
+	c.noteDone(r, j)
+	return true, r.failure
+}
+
+// result is what a job has come to.
+type result struct {
+	edit    Edit
+	done    []mergeTask
+	outputs []*PendingFile
+	failure error
+}
+
+func (r *result) add(task mergeTask, outputs []*PendingFile) {
+	r.done = append(r.done, task)
+	r.outputs = append(r.outputs, outputs...)
+	for _, sg := range task.inputs {
+		r.edit.Remove = append(r.edit.Remove, sg.meta.ID)
+	}
+	for _, p := range outputs {
+		r.edit.Add = append(r.edit.Add, p.meta)
+	}
+}
+
+func (r *result) abort() { abortAll(r.outputs) }
+
+func abortAll(pending []*PendingFile) {
+	for _, p := range pending {
+		p.Abort()
+	}
+}
+
+// commit makes the outputs durable and then replaces the inputs by them.
+func (c *Compactor) commit(e Edit, outputs []*PendingFile) error {
+	if err := c.store.Seal(outputs); err != nil {
+		return fmt.Errorf("seal merged segments: %w", err)
+	}
+	if _, err := c.store.Apply(e, nil); err != nil {
+		return fmt.Errorf("register merged segments: %w", err)
+	}
+	return nil
+}
+
+func (c *Compactor) noteFailure(err error, tasks ...mergeTask) error {
+	now := time.Now()
+	for _, task := range tasks {
+		c.attempts.failed(task, now)
+	}
+	c.count(func(s *CompactorStatus) {
+		s.Failures++
+		s.LastError, s.LastErrorTime = err.Error(), now
+	})
+	return err
+}
+
+func (c *Compactor) noteDone(r result, j job) {
+	for _, task := range r.done {
+		c.attempts.merged(task)
+	}
+	for _, sg := range j.promotes {
+		c.attempts.promoted(sg)
+		c.logger.Warn("a segment could not be merged and went to level 1 as it is",
+			zap.String("path", c.store.path(sg.meta)), zap.String("database", sg.meta.Database),
+			zap.String("measurement", sg.meta.Measurement))
+	}
+	c.count(func(s *CompactorStatus) {
+		s.Jobs++
+		s.Merges += int64(len(r.done))
+		s.Promoted += int64(len(j.promotes))
+		for _, m := range r.edit.Add {
+			s.BytesWritten += m.SizeBytes
+			s.RowsWritten += m.Rows
+		}
+		for _, task := range r.done {
+			if task.level == 0 {
+				s.BytesRead += task.sizeBytes()
+			}
+		}
+	})
+}
