@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 )
 
 // CompactorOptions says what a Compactor works on, when and how fast.
@@ -88,18 +87,6 @@ type CompactorStatus struct {
 	Promoted          int64 // segments that could not be merged and went to level 1 as they were
 	LastError         string
 	LastErrorTime     time.Time
-}
-
-// MarshalLogObject makes a log field of the status.
-func (s CompactorStatus) MarshalLogObject(e zapcore.ObjectEncoder) error {
-	e.AddInt64("jobs", s.Jobs)
-	e.AddInt64("merges", s.Merges)
-	e.AddInt64("bytes_read", s.BytesRead)
-	e.AddInt64("bytes_written", s.BytesWritten)
-	e.AddInt64("rows_written", s.RowsWritten)
-	e.AddInt64("failures", s.Failures)
-	e.AddInt64("promoted", s.Promoted)
-	return nil
 }
 
 const (

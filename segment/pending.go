@@ -44,6 +44,9 @@ func (s *Store) NewFile(level int, info FileInfo, partition int64) *PendingFile 
 	}}
 }
 
+// Path is where the file is after Seal.
+func (p *PendingFile) Path() string { return p.store.path(&p.meta) }
+
 // ID is the id of the segment.
 func (p *PendingFile) ID() uint64 { return p.meta.ID }
 
@@ -69,7 +72,7 @@ func (p *PendingFile) Write(src Source) (Meta, error) {
 
 // begin creates the file under its temporary name. It ends with finish or Abort.
 func (p *PendingFile) begin() error {
-	dir := filepath.Dir(p.finalPath())
+	dir := filepath.Dir(p.Path())
 	if err := p.store.makeDir(dir); err != nil {
 		return err
 	}
@@ -134,13 +137,11 @@ func (p *PendingFile) Open() (vfs.File, error) {
 	return p.store.options.FS.OpenFile(p.path(), os.O_RDONLY, 0)
 }
 
-func (p *PendingFile) finalPath() string { return p.store.path(&p.meta) }
-
 func (p *PendingFile) path() string {
 	if p.sealed {
-		return p.finalPath()
+		return p.Path()
 	}
-	return p.finalPath() + temporarySuffix
+	return p.Path() + temporarySuffix
 }
 
 // Seal makes written files durable under their names: it waits for their syncs, renames them and syncs each directory
@@ -151,10 +152,10 @@ func (s *Store) Seal(pending []*PendingFile) error {
 		if err := p.waitSynced(); err != nil {
 			return fmt.Errorf("sync segment %s: %w", p.path(), err)
 		}
-		dirs[filepath.Dir(p.finalPath())] = struct{}{}
+		dirs[filepath.Dir(p.Path())] = struct{}{}
 	}
 	for _, p := range pending {
-		if err := s.options.FS.Rename(p.path(), p.finalPath()); err != nil {
+		if err := s.options.FS.Rename(p.path(), p.Path()); err != nil {
 			return fmt.Errorf("rename segment %s: %w", p.path(), err)
 		}
 		p.sealed = true
