@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // merged is what Merge should yield: a map, filled from the oldest source to the newest.
@@ -80,7 +78,7 @@ func TestMergeAgreesWithAMap(t *testing.T) {
 			closers = append(closers, source)
 		}
 		got := collect(t, Merge(sources))
-		if diff := cmp.Diff(merged(model), got); diff != "" {
+		if diff := diffRows(merged(model), got); diff != "" {
 			t.Fatalf("seed %d: (-want +got)\n%s", seed, diff)
 		}
 		for i, source := range closers {
@@ -110,7 +108,7 @@ func TestMergeOfDisjointSources(t *testing.T) {
 			model = append(model, rows)
 			sources = append(sources, sourceOf(blocksOf(rows, blockRows)...))
 		}
-		if diff := cmp.Diff(merged(model), collect(t, Merge(sources))); diff != "" {
+		if diff := diffRows(merged(model), collect(t, Merge(sources))); diff != "" {
 			t.Fatalf("blocks of %d: (-want +got)\n%s", blockRows, diff)
 		}
 	}

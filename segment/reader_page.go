@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -30,11 +31,15 @@ type pageReader struct {
 	header  format.PageHeader
 	bytes   thrift.BytesReader
 	decoder *thrift.Decoder
+	again   bytes.Buffer // the decoded header, encoded once more
+	encoder *thrift.Encoder
 }
 
 func newPageReader(f *File) *pageReader {
-	r := &pageReader{file: f, bytes: new(thrift.CompactProtocol).NewReaderFromBytes(nil)}
+	protocol := new(thrift.CompactProtocol)
+	r := &pageReader{file: f, bytes: protocol.NewReaderFromBytes(nil)}
 	r.decoder = thrift.NewDecoder(r.bytes)
+	r.encoder = thrift.NewEncoder(protocol.NewWriter(&r.again))
 	return r
 }
 
@@ -76,6 +81,8 @@ func (r *pageReader) checkData(memory *pageMemory, chunk *chunkMeta, at *pageMet
 		return page, fmt.Errorf("%w: %d values in %d rows", errHeader, header.NumValues, rows)
 	case header.NumNulls < 0 || int(header.NumNulls) > rows || (at.nulls >= 0 && int64(header.NumNulls) != at.nulls):
 		return page, fmt.Errorf("%w: %d nulls, %d stated", errHeader, header.NumNulls, at.nulls)
+	case header.Statistics.NullCount != int64(header.NumNulls):
+		return page, errHeader
 	case header.RepetitionLevelsByteLength != 0 || levels < 0 || levels > len(body):
 		return page, fmt.Errorf("%w: levels of %d bytes", errHeader, levels)
 	}
@@ -85,7 +92,7 @@ func (r *pageReader) checkData(memory *pageMemory, chunk *chunkMeta, at *pageMet
 		if !chunk.compressed {
 			return page, errHeader
 		}
-		if page.values, err = decompress(memory, page.values); err != nil {
+		if page.values, err = decompress(memory, page.values, raw-levels); err != nil {
 			return page, err
 		}
 	}
@@ -106,7 +113,7 @@ func (r *pageReader) readDictionary(memory *pageMemory, chunk *chunkMeta) (plain
 		return nil, 0, r.file.corrupt(chunk.dictionary.offset, "dictionary: %v", errHeader)
 	}
 	if chunk.compressed {
-		if body, err = decompress(memory, body); err != nil {
+		if body, err = decompress(memory, body, int(r.header.UncompressedPageSize)); err != nil {
 			return nil, 0, r.file.corrupt(chunk.dictionary.offset, "dictionary: %v", err)
 		}
 	}
@@ -138,14 +145,34 @@ func (r *pageReader) read(memory *pageMemory, at section) ([]byte, error) {
 	return body, nil
 }
 
+// decodeHeader decodes the header that text starts with. No checksum covers it, and the decoder passes over what it
+// doesn't know. So it must be, byte for byte, what encoding it gives; its values are checked one by one later.
 func (r *pageReader) decodeHeader(text []byte) (err error) {
 	defer recoverAs(&err)
 	r.header = format.PageHeader{}
 	r.bytes.ResetBytes(text)
-	return r.decoder.Decode(&r.header)
+	if err := r.decoder.Decode(&r.header); err != nil {
+		return err
+	}
+	r.again.Reset()
+	if err := r.encoder.Encode(&r.header); err != nil {
+		return err
+	}
+	if !bytes.Equal(r.again.Bytes(), text[:r.bytes.BytesRead()]) {
+		return errHeader
+	}
+	return nil
 }
 
-func decompress(memory *pageMemory, packed []byte) (plain []byte, err error) {
+// decompress returns the content of a zstd frame. All but the smallest state their size, which must be the given one.
+func decompress(memory *pageMemory, packed []byte, size int) (plain []byte, err error) {
+	var frame zstd.Header
+	if err := frame.Decode(packed); err != nil {
+		return nil, fmt.Errorf("zstd: %w", err)
+	}
+	if frame.HasFCS && frame.FrameContentSize != uint64(size) {
+		return nil, fmt.Errorf("zstd: %d bytes, want %d", frame.FrameContentSize, size)
+	}
 	memory.plain, err = zstdDecoder().DecodeAll(packed, memory.plain[:0])
 	return memory.plain, err
 }

@@ -81,7 +81,7 @@ func TestRoundTrip(t *testing.T) {
 						t.Errorf("verified (-written +read)\n%s", diff)
 					}
 				}
-				if diff := cmp.Diff(rows, collect(t, f.Scan(AllTime()))); diff != "" {
+				if diff := diffRows(rows, collect(t, f.Scan(AllTime()))); diff != "" {
 					t.Errorf("rows (-want +got)\n%s", diff)
 				}
 			})

@@ -11,6 +11,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
 )
 
 // cell is one value of a field.
@@ -167,6 +169,20 @@ func collect(t testing.TB, src Source) []row {
 		}
 	}
 	return rows
+}
+
+// diffRows returns the first difference between rows, or nothing.
+func diffRows(want, got []row) string {
+	for i := range min(len(want), len(got)) {
+		a, b := &want[i], &got[i]
+		if a.Key != b.Key || a.Time != b.Time || !maps.Equal(a.Fields, b.Fields) {
+			return fmt.Sprintf("row %d:\n%s", i, gocmp.Diff(*a, *b))
+		}
+	}
+	if len(want) != len(got) {
+		return fmt.Sprintf("%d rows, want %d", len(got), len(want))
+	}
+	return ""
 }
 
 func drain(t testing.TB, src Source) (rows []row, err error) {

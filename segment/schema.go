@@ -1,7 +1,9 @@
 package segment
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -185,6 +187,10 @@ func parseInfo(metadata *format.FileMetaData) (info FileInfo, groupChecksums []u
 			return info, nil, err
 		}
 		info.Fields = append(info.Fields, ColumnDef{Name: elements[i].Name, Kind: kind})
+	}
+	byName := func(a, b ColumnDef) int { return strings.Compare(a.Name, b.Name) }
+	if !slices.IsSorted(info.Tags) || !slices.IsSortedFunc(info.Fields, byName) {
+		return info, nil, errors.New("columns are not sorted by name")
 	}
 	_, sums, _ := strings.Cut(values[metaChecksums], " ")
 	for _, text := range strings.Fields(sums) {

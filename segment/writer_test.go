@@ -8,7 +8,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
 )
 
@@ -130,7 +129,7 @@ func TestTheLibraryReadsWhatIsWritten(t *testing.T) {
 		for _, n := range []int{1, 7, 9000, 40000} {
 			rows := mixedRows(n)
 			file, info, written := encode(t, rows, level)
-			if diff := cmp.Diff(rows, libraryRows(t, file, info)); diff != "" {
+			if diff := diffRows(rows, libraryRows(t, file, info)); diff != "" {
 				t.Fatalf("level %d, %d rows: (-want +got)\n%s", level, n, diff)
 			}
 			if written.Rows != int64(n) {
