@@ -3,6 +3,7 @@ package shard
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/cespare/xxhash/v2"
@@ -53,6 +54,7 @@ type Batch struct {
 
 	key    []byte  // scratch: hashed prefix and series key of the line
 	fields []int32 // scratch: column of each field of the line
+	tags   []Tag   // scratch: tags of the line as they stood in it
 }
 
 // batchMeasurement is one measurement of a batch: its columns, and a table for each shard.
@@ -62,10 +64,10 @@ type batchMeasurement struct {
 	known    columns // schema snapshot
 	fields   []batchField
 	index    map[string]int32    // field name to position in fields
-	tags     map[string]struct{} // tag keys seen
-	tagNames []string            // the same, in order of first use
+	tags     map[string]int      // tag keys seen, to their position in tagNames
+	tagNames []string            // in order of first use
 	added    []segment.ColumnDef // columns that the snapshot lacks
-	tagShape []string            // sorted tag keys of the last line: a line with the same needs no check
+	shape    tagShape            // of the last line
 	tables   []batchTable        // by shard
 	prefix   []byte              // what is hashed before the series key
 }
@@ -119,7 +121,8 @@ const batchMeasurementsKept = 256
 
 func (m *batchMeasurement) reset() {
 	m.active, m.known, m.added = false, nil, m.added[:0]
-	m.fields, m.tagShape, m.tagNames = m.fields[:0], m.tagShape[:0], m.tagNames[:0]
+	m.fields, m.tagNames = m.fields[:0], m.tagNames[:0]
+	m.shape.reset()
 	clear(m.index)
 	clear(m.tags)
 	for i := range m.tables {
@@ -176,7 +179,7 @@ func (b *Batch) Append(p *Point) error {
 	}
 	b.line++
 	fields, tags, added := len(m.fields), len(m.tagNames), len(m.added)
-	if err = m.checkTags(p.Tags); err == nil {
+	if err = b.checkTags(m, p.Tags); err == nil {
 		err = b.resolveFields(m, p)
 	}
 	if err == nil && len(m.known)+len(m.added) > b.limits.ColumnsPerMeasurement {
@@ -203,7 +206,7 @@ func (b *Batch) measurement(name []byte) (*batchMeasurement, error) {
 	m, ok := b.measurements[string(name)]
 	if !ok {
 		m = &batchMeasurement{
-			name: string(name), index: map[string]int32{}, tags: map[string]struct{}{},
+			name: string(name), index: map[string]int32{}, tags: map[string]int{},
 			tables: make([]batchTable, len(b.needs)), prefix: append(bytes.Clone(name), 0),
 		}
 		b.measurements[m.name] = m
@@ -218,33 +221,70 @@ func (b *Batch) measurement(name []byte) (*batchMeasurement, error) {
 	return m, nil
 }
 
-// checkTags sorts the tags and checks that none is double and none is known as a field.
-func (m *batchMeasurement) checkTags(tags []Tag) error {
-	if m.sameShape(tags) {
+// checkTags sorts the tags and checks that none is double and none is known as a field. Lines tend to repeat their tag keys
+// in order: one that has the keys of the last line is sorted as that one was, and needs no check.
+func (b *Batch) checkTags(m *batchMeasurement, tags []Tag) error {
+	if m.shape.matches(tags) {
+		b.permute(m.shape.order, tags)
 		return nil
 	}
-	slices.SortFunc(tags, func(a, b Tag) int { return bytes.Compare(a.Key, b.Key) })
-	m.tagShape = m.tagShape[:0]
+	m.shape.reset()
 	for i := range tags {
-		key := tags[i].Key
-		if i > 0 && bytes.Equal(tags[i-1].Key, key) {
-			return pointError("duplicate tag %q", key)
-		}
-		name, err := m.tag(key)
+		name, err := m.tag(tags[i].Key)
 		if err != nil {
 			return err
 		}
-		m.tagShape = append(m.tagShape, name)
+		m.shape.add(name)
 	}
+	if double, ok := m.shape.sort(); ok {
+		m.shape.reset()
+		return pointError("duplicate tag %q", double)
+	}
+	b.permute(m.shape.order, tags)
 	return nil
 }
 
-func (m *batchMeasurement) sameShape(tags []Tag) bool {
-	if len(tags) != len(m.tagShape) || len(tags) == 0 {
-		return len(tags) == 0 && len(m.tagShape) == 0
+// permute puts tag order[i] in place i.
+func (b *Batch) permute(order []int, tags []Tag) {
+	if slices.IsSorted(order) {
+		return
+	}
+	b.tags = append(b.tags[:0], tags...)
+	for i, from := range order {
+		tags[i] = b.tags[from]
+	}
+}
+
+// tagShape is the tag keys of a line as they stood in it, and the order that sorts them.
+type tagShape struct {
+	keys  []string
+	order []int
+}
+
+func (s *tagShape) reset() { s.keys, s.order = s.keys[:0], s.order[:0] }
+
+func (s *tagShape) add(key string) {
+	s.order = append(s.order, len(s.keys))
+	s.keys = append(s.keys, key)
+}
+
+// sort makes the order, and returns a key that is double.
+func (s *tagShape) sort() (double string, ok bool) {
+	slices.SortFunc(s.order, func(a, b int) int { return strings.Compare(s.keys[a], s.keys[b]) })
+	for i := 1; i < len(s.order); i++ {
+		if key := s.keys[s.order[i]]; key == s.keys[s.order[i-1]] {
+			return key, true
+		}
+	}
+	return "", false
+}
+
+func (s *tagShape) matches(tags []Tag) bool {
+	if len(tags) != len(s.keys) {
+		return false
 	}
 	for i := range tags {
-		if string(tags[i].Key) != m.tagShape[i] {
+		if string(tags[i].Key) != s.keys[i] {
 			return false
 		}
 	}
@@ -253,8 +293,8 @@ func (m *batchMeasurement) sameShape(tags []Tag) bool {
 
 // tag returns the tag key as a string, after checking its role when it is new to the batch.
 func (m *batchMeasurement) tag(key []byte) (string, error) {
-	if _, ok := m.tags[string(key)]; ok {
-		return string(key), nil
+	if i, ok := m.tags[string(key)]; ok {
+		return m.tagNames[i], nil
 	}
 	_, isField := m.index[string(key)]
 	kind, ok := m.known[string(key)]
@@ -262,7 +302,7 @@ func (m *batchMeasurement) tag(key []byte) (string, error) {
 		return "", pointError("tag %q has the key of a field of measurement %q", key, m.name)
 	}
 	name := string(key)
-	m.tags[name] = struct{}{}
+	m.tags[name] = len(m.tagNames)
 	m.tagNames = append(m.tagNames, name)
 	if !ok {
 		m.added = append(m.added, segment.ColumnDef{Name: name, Kind: segment.KindTag})
@@ -341,7 +381,8 @@ func (m *batchMeasurement) rollback(fields, tags, added int) {
 		delete(m.tags, name)
 	}
 	m.fields, m.tagNames = m.fields[:fields], m.tagNames[:tags]
-	m.added, m.tagShape = m.added[:added], m.tagShape[:0]
+	m.added = m.added[:added]
+	m.shape.reset()
 }
 
 // store appends the checked line to the table of its shard.

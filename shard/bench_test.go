@@ -114,7 +114,8 @@ func mustAppend(b *Batch, p *Point) {
 func loads() []load { return []load{tsbs(), telegraf(), cardinality()} }
 
 func benchBatch(l load, n int64) *Batch {
-	b := NewBatch("db", Limits{ColumnsPerMeasurement: 1024, MeasurementsPerBatch: 10000, MeasurementsPerMemtable: 20000}, 1)
+	limits := Limits{ColumnsPerMeasurement: 1024, MeasurementsPerBatch: 10000, MeasurementsPerMemtable: 20000}
+	b := NewBatch("db", limits, 1)
 	l.batch(b, n)
 	return b
 }

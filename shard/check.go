@@ -20,7 +20,8 @@ func DumpLog(ctx context.Context, fs vfs.FS, dir string, fn func(payload []byte)
 			return err
 		}
 		if f.Type != frameWrite {
-			return fmt.Errorf("%w: frame %d at byte %d of %s has the unknown type %d", ErrCorrupt, f.Sequence, offset, file, f.Type)
+			return fmt.Errorf("%w: frame %d at byte %d of %s has the unknown type %d",
+				ErrCorrupt, f.Sequence, offset, file, f.Type)
 		}
 		return fn(f.Payload)
 	})

@@ -98,6 +98,12 @@ func (e *Engine) checkLog(w *write) (*blockage, error) {
 		return nil, nil
 	case errors.Is(err, wal.ErrFull):
 		return &blockage{cause: CauseWALFull, shard: w.parts[0].shard}, nil
+	case errors.Is(err, wal.ErrFrameTooLarge):
+		b := w.batch
+		return nil, &TooLargeError{
+			Points: b.points, Rows: b.points, SizeBytes: int64(len(w.payload)), MaxBytes: e.options.WAL.MaxBytes / 2,
+			MaxRows: int(e.options.Memtable.MaxRows),
+		}
 	case errors.Is(err, wal.ErrDiskLow):
 		return nil, e.refusal(CauseDiskLow, err.Error())
 	default:
@@ -249,6 +255,7 @@ func (b *blockage) detail(e *Engine) string {
 	ledger := e.tier.controller.Ledger()
 	fill := e.allShards()[b.shard].Fill()
 	return fmt.Sprintf("the write needs a seal of shard %d (%d of %d bytes, %d frozen memtables);"+
-		" the L0 tier holds %d bytes and %d reserved of %d, and drains %.0f bytes/s", b.shard, fill.active.bytes(), fill.caps.bytes, fill.frozen,
+		" the L0 tier holds %d bytes and %d reserved of %d, and drains %.0f bytes/s",
+		b.shard, fill.active.bytes(), fill.caps.bytes, fill.frozen,
 		ledger.RegisteredBytes, ledger.ReservedBytes, ledger.CapacityBytes, ledger.DrainBytesPerSecond)
 }

@@ -252,7 +252,8 @@ func rowKey(series string, time int64) string {
 	return fmt.Sprintf("s\x01%s\x00\xff %020d", series, uint64(time)^(1<<63))
 }
 
-// crashed returns options for the file system that is found after a power cut now: what was not synced survives in part.
+// crashed returns options for the file system that is found after a power cut now: what was not synced survives in
+// part.
 func crashed(o Options, fs *memory.FS, seed uint64) Options {
 	o.FS = fs.CrashClone(rand.New(rand.NewPCG(seed, 3)))
 	return o

@@ -182,6 +182,7 @@ type tableSource struct {
 	order     []uint32
 	next      int
 	groups    []group
+	distinct  bool // each group holds one row
 	block     segment.Block
 }
 
@@ -205,6 +206,7 @@ func (s *tableSource) Next() (*segment.Block, error) {
 func (s *tableSource) takeGroups(rowsMax int) {
 	s.groups, s.block.Runs, s.block.Times = s.groups[:0], s.block.Runs[:0], s.block.Times[:0]
 	runSeries := notSelected
+	s.distinct = true
 	for s.next < len(s.order) && len(s.groups) < rowsMax {
 		g := s.takeGroup()
 		if s.projected && !s.hasValue(g) {
@@ -218,6 +220,7 @@ func (s *tableSource) takeGroups(rowsMax int) {
 		s.block.Runs[len(s.block.Runs)-1].Rows++
 		s.block.Times = append(s.block.Times, s.snapshot.times.at(row))
 		s.groups = append(s.groups, g)
+		s.distinct = s.distinct && g.end == g.start+1
 	}
 }
 
@@ -256,7 +259,16 @@ func (s *tableSource) newest(f *fieldReader, g group) (uint32, bool) {
 	return 0, false
 }
 
+// fillColumn sets the values of a block's column. Rows of a series lie far apart, so what matters is that the loops let
+// the processor fetch many of them at once.
 func (s *tableSource) fillColumn(c *segment.Column, f *fieldReader) {
+	if s.distinct && !f.field.sparse && c.Kind != segment.KindString && f.field.len() == s.snapshot.times.length {
+		c.Numbers, c.Valid = c.Numbers[:0], nil
+		for _, g := range s.groups {
+			c.Numbers = append(c.Numbers, f.field.numbers.at(s.order[g.start]))
+		}
+		return
+	}
 	c.Numbers, c.Strings = c.Numbers[:0], c.Strings[:0]
 	valid := f.valid[:0]
 	missing := false
