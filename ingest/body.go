@@ -1,0 +1,156 @@
+package ingest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"lineweir/shard"
+)
+
+const (
+	// bodyFirstBytes is what a body gets at first: room that a client has announced, but not filled, is not held.
+	bodyFirstBytes = 256 << 10
+	// bodyGrowthMax is how many times its received bytes a body's room becomes at most when its length is announced.
+	bodyGrowthMax = 16
+	// bodyBytesPerSecondMin is how fast a body must come beside Limits.BodyTimeout. Slower clients hold memory for
+	// nothing: their own timeouts are near.
+	bodyBytesPerSecondMin = 4 << 10
+	// drainTimeout is how long an answer to a body that was not read may wait for the rest of it: net/http reads up
+	// to 256 KiB, so that the connection lives.
+	drainTimeout = time.Second
+)
+
+// intake reads one stream whole into a buffer that grows with what has come, never with what was announced.
+type intake struct {
+	pool     *bufferPool
+	claim    *claim
+	maxBytes int
+	// before, if set, runs before each read with the bytes received so far; an error ends the intake.
+	before func(receivedBytes int64) error
+}
+
+// read returns the whole stream. hintBytes is the expected length, or 0. The buffer is the caller's to put, and its
+// capacity is claimed. On an error nothing is claimed and there is no buffer.
+func (in *intake) read(source io.Reader, hintBytes int) (*buffer, error) {
+	b, err := in.grow(nil, min(max(hintBytes+1, 1), bodyFirstBytes))
+	if err != nil {
+		return nil, err
+	}
+	for err == nil {
+		if len(b.bytes) == cap(b.bytes) {
+			var grown *buffer
+			if grown, err = in.grow(b, in.nextSize(len(b.bytes), hintBytes)); err != nil {
+				break
+			}
+			b = grown
+		}
+		err = in.readOnce(source, b)
+	}
+	if errors.Is(err, io.EOF) {
+		return b, nil
+	}
+	in.claim.shrink(int64(cap(b.bytes)))
+	in.pool.put(b)
+	return nil, err
+}
+
+// readOnce reads into the free room of a buffer, to one byte above the limit at most.
+func (in *intake) readOnce(source io.Reader, b *buffer) error {
+	if in.before != nil {
+		if err := in.before(int64(len(b.bytes))); err != nil {
+			return err
+		}
+	}
+	n, err := source.Read(b.bytes[len(b.bytes):min(cap(b.bytes), in.maxBytes+1)])
+	b.bytes = b.bytes[:len(b.bytes)+n]
+	if len(b.bytes) > in.maxBytes {
+		return errBodyTooLarge
+	}
+	return err
+}
+
+// nextSize returns how large the next buffer should be. One byte more than announced lets a read find the end.
+func (in *intake) nextSize(receivedBytes, hintBytes int) int {
+	size := 2 * receivedBytes
+	if hintBytes >= size {
+		size = min(hintBytes+1, bodyGrowthMax*receivedBytes)
+	}
+	return min(size, in.maxBytes+1)
+}
+
+// grow moves the content of b, if there is one, to a larger buffer.
+func (in *intake) grow(b *buffer, sizeBytes int) (*buffer, error) {
+	larger := in.pool.get(sizeBytes)
+	if err := in.claim.grow(int64(cap(larger.bytes))); err != nil {
+		in.pool.put(larger)
+		return nil, err
+	}
+	if b != nil {
+		larger.bytes = append(larger.bytes, b.bytes...)
+		in.claim.shrink(int64(cap(b.bytes)))
+		in.pool.put(b)
+	}
+	return larger, nil
+}
+
+// bodyReads watches the reads of one body: how fast it comes, and whether it is worth reading on.
+type bodyReads struct {
+	controller  *http.ResponseController
+	start       time.Time
+	timeout     time.Duration
+	unreadBytes int64        // above so many bytes blocked is asked, once
+	blocked     func() error // why the rest is not worth reading
+	asked       bool
+}
+
+// worth asks, once, whether a body of so many bytes is worth reading.
+func (b *bodyReads) worth(sizeBytes int64) error {
+	if b.asked || sizeBytes <= b.unreadBytes {
+		return nil
+	}
+	b.asked = true
+	return b.blocked()
+}
+
+// allow runs before each read with the bytes that have come.
+func (b *bodyReads) allow(receivedBytes int64) error {
+	if err := b.worth(receivedBytes); err != nil {
+		return err
+	}
+	progress := time.Duration(receivedBytes) * (time.Second / bodyBytesPerSecondMin)
+	return setReadDeadline(b.controller, b.start.Add(b.timeout+progress))
+}
+
+// setReadDeadline says until when a client must have sent more; the zero time takes the deadline away.
+func setReadDeadline(controller *http.ResponseController, at time.Time) error {
+	if err := controller.SetReadDeadline(at); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return fmt.Errorf("set the deadline of a body: %w", err)
+	}
+	return nil
+}
+
+// hurryBody gives what is left of a body that long to come. net/http closes a connection whose body stays away; if the
+// deadline can't be set, it just waits longer.
+func hurryBody(w http.ResponseWriter, r *http.Request, timeout time.Duration) {
+	if r.ContentLength != 0 {
+		_ = setReadDeadline(http.NewResponseController(w), time.Now().Add(timeout))
+	}
+}
+
+// bodyError says what ended the reading of a body.
+func bodyError(err error) error {
+	var refused *requestError
+	var backpressure *shard.BackpressureError
+	switch {
+	case errors.As(err, &refused), errors.As(err, &backpressure):
+		return err
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return errBodyStalled
+	default:
+		return fmt.Errorf("%w: %w", errBodyTruncated, err)
+	}
+}

@@ -1,0 +1,69 @@
+package ingest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"lineweir/shard"
+)
+
+// budget bounds the memory of all writes in flight together: their bodies, texts, batches and payloads.
+type budget struct {
+	limitBytes int64
+	usedBytes  atomic.Int64
+}
+
+// take adds to what is used, if that stays within the limit.
+func (b *budget) take(sizeBytes int64) bool {
+	for {
+		used := b.usedBytes.Load()
+		if used+sizeBytes > b.limitBytes {
+			return false
+		}
+		if b.usedBytes.CompareAndSwap(used, used+sizeBytes) {
+			return true
+		}
+	}
+}
+
+// claim is the share of the budget that one request holds. It belongs to one goroutine.
+type claim struct {
+	budget    *budget
+	heldBytes int64
+}
+
+// grow takes more of the budget. What could never fit is too large, what does not fit now is backpressure.
+func (c *claim) grow(sizeBytes int64) error {
+	if c.heldBytes+sizeBytes > c.budget.limitBytes {
+		return errBodyTooLarge
+	}
+	if !c.budget.take(sizeBytes) {
+		return &shard.BackpressureError{
+			Cause: shard.CauseMemory, RetryAfter: memoryRetryAfter(),
+			Detail: fmt.Sprintf("the writes in flight hold %d of %d bytes",
+				c.budget.usedBytes.Load(), c.budget.limitBytes),
+		}
+	}
+	c.heldBytes += sizeBytes
+	return nil
+}
+
+// shrink gives a part back.
+func (c *claim) shrink(sizeBytes int64) {
+	c.budget.usedBytes.Add(-sizeBytes)
+	c.heldBytes -= sizeBytes
+}
+
+// restore gives back what was taken since the claim held so many bytes.
+func (c *claim) restore(heldBytes int64) { c.shrink(c.heldBytes - heldBytes) }
+
+// release gives everything back.
+func (c *claim) release() { c.shrink(c.heldBytes) }
+
+// memoryRetryAfter spreads the clients that found the budget spent: it frees itself within the time of a few writes.
+func memoryRetryAfter() time.Duration {
+	const secondsMax = 3
+	return time.Duration(1+rand.N(secondsMax)) * time.Second
+}

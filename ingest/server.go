@@ -1,0 +1,119 @@
+package ingest
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"lineweir/shard"
+)
+
+// Options configure a Handler.
+type Options struct {
+	Engine  *shard.Engine
+	Logger  *zap.Logger
+	Version string // of lineweir
+	// Scan answers GET /api/scan. It returns an error before it has written anything.
+	Scan   func(w http.ResponseWriter, r *http.Request) error
+	Limits Limits
+}
+
+// Limits bound what requests take. Sizes are bytes.
+type Limits struct {
+	BodyBytesMax       int64         // of a body on the wire, and again of its text
+	InFlightBytesMax   int64         // of all writes that are read, parsed, waiting or being made durable
+	UnreadRefusalBytes int64         // a longer body is not read while every shard is blocked
+	BodyTimeout        time.Duration // in which a body must come, beside a second for each 4 KiB
+	Line               LineLimits
+}
+
+// DefaultLimits are what the documentation states.
+func DefaultLimits() Limits {
+	return Limits{
+		BodyBytesMax:       25_000_000,
+		InFlightBytesMax:   256 << 20,
+		UnreadRefusalBytes: 64 << 10,
+		BodyTimeout:        10 * time.Second,
+		Line:               DefaultLineLimits(),
+	}
+}
+
+// inFlightBodiesMin is how many bodies of full size the budget must hold: text, batch twice the text, and payload, in
+// buffers of up to twice their content.
+const inFlightBodiesMin = 8
+
+// Validate returns every problem at once.
+func (o *Options) Validate() error {
+	l := &o.Limits
+	return errors.Join(
+		require(o.Engine != nil && o.Logger != nil && o.Scan != nil, "Engine, Logger and Scan are needed"),
+		require(l.BodyBytesMax >= 1 && l.BodyBytesMax < TextBytesMax,
+			"limit of a body is %d bytes, must be from 1 to %d", l.BodyBytesMax, TextBytesMax-1),
+		require(l.InFlightBytesMax >= inFlightBodiesMin*l.BodyBytesMax,
+			"limit of the writes in flight is %d bytes, must be at least %d times the limit of a body, %d",
+			l.InFlightBytesMax, inFlightBodiesMin, l.BodyBytesMax),
+		require(l.UnreadRefusalBytes >= 0, "limit of an unread refusal is %d bytes, must not be negative",
+			l.UnreadRefusalBytes),
+		require(l.BodyTimeout > 0, "timeout of a body is %s, must be above 0", l.BodyTimeout),
+		l.Line.Validate(),
+	)
+}
+
+func require(ok bool, format string, arguments ...any) error {
+	if ok {
+		return nil
+	}
+	return fmt.Errorf("ingest: "+format, arguments...)
+}
+
+// ServerOptions configure the HTTP server.
+type ServerOptions struct {
+	Handler http.Handler
+	Logger  *zap.Logger
+	// ReadHeaderTimeout is how long a header may take.
+	ReadHeaderTimeout time.Duration
+	// IdleTimeout is how long a connection may carry nothing. Telegraf keeps connections between flushes and can't
+	// repeat a request that meets a closed one, so it must be well above any flush interval.
+	IdleTimeout    time.Duration
+	MaxHeaderBytes int
+}
+
+// DefaultServerOptions returns options that lack Handler and Logger only.
+func DefaultServerOptions() ServerOptions {
+	return ServerOptions{ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 64 << 10}
+}
+
+// idleTimeoutMin is three flush intervals of a minute.
+const idleTimeoutMin = 3 * time.Minute
+
+// Validate returns every problem at once.
+func (o *ServerOptions) Validate() error {
+	const headerBytesMin = 4 << 10
+	return errors.Join(
+		require(o.Handler != nil && o.Logger != nil, "Handler and Logger are needed"),
+		require(o.ReadHeaderTimeout > 0, "timeout of a header is %s, must be above 0", o.ReadHeaderTimeout),
+		require(o.IdleTimeout >= idleTimeoutMin, "idle timeout is %s, must be at least %s",
+			o.IdleTimeout, idleTimeoutMin),
+		require(o.MaxHeaderBytes >= headerBytesMin, "limit of a header is %d bytes, must be at least %d",
+			o.MaxHeaderBytes, headerBytesMin),
+	)
+}
+
+// NewServer returns the HTTP server. It has no timeout for whole requests: bodies and scans have their own, by
+// progress.
+func NewServer(o ServerOptions) (*http.Server, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	log, err := zap.NewStdLogAt(o.Logger.Named("http"), zap.WarnLevel)
+	if err != nil {
+		return nil, fmt.Errorf("make the log of the HTTP server: %w", err)
+	}
+	return &http.Server{
+		Handler: o.Handler, ReadHeaderTimeout: o.ReadHeaderTimeout, IdleTimeout: o.IdleTimeout,
+		MaxHeaderBytes: o.MaxHeaderBytes, ErrorLog: log,
+	}, nil
+}
