@@ -41,17 +41,17 @@ func DefaultLimits() Limits {
 	}
 }
 
-// inFlightBodiesMin is how many bodies of full size the budget must hold: text, batch twice the text, and payload, in
-// buffers of up to twice their content.
-const inFlightBodiesMin = 8
+// inFlightBodiesMin is how many times the budget must hold a body of full size: its text, its batch and its payload. A
+// batch of very short lines takes more. What the whole budget can't hold is answered 413, so that it is sent in parts.
+const inFlightBodiesMin = 4
 
 // Validate returns every problem at once.
 func (o *Options) Validate() error {
 	l := &o.Limits
 	return errors.Join(
 		require(o.Engine != nil && o.Logger != nil && o.Scan != nil, "Engine, Logger and Scan are needed"),
-		require(l.BodyBytesMax >= 1 && l.BodyBytesMax < TextBytesMax,
-			"limit of a body is %d bytes, must be from 1 to %d", l.BodyBytesMax, TextBytesMax-1),
+		require(l.BodyBytesMax >= 1 && l.BodyBytesMax <= TextBytesMax,
+			"limit of a body is %d bytes, must be from 1 to %d", l.BodyBytesMax, TextBytesMax),
 		require(l.InFlightBytesMax >= inFlightBodiesMin*l.BodyBytesMax,
 			"limit of the writes in flight is %d bytes, must be at least %d times the limit of a body, %d",
 			l.InFlightBytesMax, inFlightBodiesMin, l.BodyBytesMax),
@@ -76,18 +76,15 @@ type ServerOptions struct {
 	// ReadHeaderTimeout is how long a header may take.
 	ReadHeaderTimeout time.Duration
 	// IdleTimeout is how long a connection may carry nothing. Telegraf keeps connections between flushes and can't
-	// repeat a request that meets a closed one, so it must be well above any flush interval.
+	// repeat a request that meets a closed one, so it should be well above any flush interval.
 	IdleTimeout    time.Duration
 	MaxHeaderBytes int
 }
 
 // DefaultServerOptions returns options that lack Handler and Logger only.
 func DefaultServerOptions() ServerOptions {
-	return ServerOptions{ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 64 << 10}
+	return ServerOptions{ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 3 * time.Minute, MaxHeaderBytes: 64 << 10}
 }
-
-// idleTimeoutMin is three flush intervals of a minute.
-const idleTimeoutMin = 3 * time.Minute
 
 // Validate returns every problem at once.
 func (o *ServerOptions) Validate() error {
@@ -95,8 +92,7 @@ func (o *ServerOptions) Validate() error {
 	return errors.Join(
 		require(o.Handler != nil && o.Logger != nil, "Handler and Logger are needed"),
 		require(o.ReadHeaderTimeout > 0, "timeout of a header is %s, must be above 0", o.ReadHeaderTimeout),
-		require(o.IdleTimeout >= idleTimeoutMin, "idle timeout is %s, must be at least %s",
-			o.IdleTimeout, idleTimeoutMin),
+		require(o.IdleTimeout > 0, "idle timeout is %s, must be above 0", o.IdleTimeout),
 		require(o.MaxHeaderBytes >= headerBytesMin, "limit of a header is %d bytes, must be at least %d",
 			o.MaxHeaderBytes, headerBytesMin),
 	)

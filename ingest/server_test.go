@@ -1,7 +1,6 @@
 package ingest
 
 import (
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -46,22 +45,29 @@ func TestServerOptions(t *testing.T) {
 	}
 }
 
-// TestTheLargestBodyFitsTheBudget writes a body of full size through a budget of the least size that Validate takes.
-func TestTheLargestBodyFitsTheBudget(t *testing.T) {
-	const size = 1<<20 + 1 // just above a class of buffers, where they waste most
-	line := "m,host=a f=1.5,g=2i,h=3i 1\n"
-	body := strings.Repeat(line, size/len(line))
-	for _, encoding := range []string{"", "gzip"} {
-		h := newTestHandler(t, func(o *Options) {
-			o.Limits.BodyBytesMax, o.Limits.InFlightBytesMax = size, inFlightBodiesMin*size
-		})
-		var source io.Reader = strings.NewReader(body)
-		if encoding != "" {
-			source = strings.NewReader(gzipped(t, body))
-		}
-		answer := do(t, h, http.MethodPost, "/write?db=d", source, "Content-Encoding", encoding)
-		if answer.Code != http.StatusNoContent {
-			t.Errorf("%q: got %d %s, want 204", encoding, answer.Code, answer.Body)
+// TestABodyThatTheWholeBudgetCannotHoldIsTooLarge writes bodies of full size through a budget of the least size. Where
+// the batch of the shortest lines finds no room, no waiting helps.
+func TestABodyThatTheWholeBudgetCannotHoldIsTooLarge(t *testing.T) {
+	const size = 1 << 20
+	for _, tc := range []struct {
+		line   string
+		status int
+	}{
+		{"m,host=a f=1.5,comment=\"" + strings.Repeat("x", 100) + "\" 1\n", http.StatusNoContent},
+		{"m f=1\n", http.StatusRequestEntityTooLarge},
+	} {
+		for _, encoding := range []string{"", "gzip"} {
+			h := newTestHandler(t, func(o *Options) {
+				o.Limits.BodyBytesMax, o.Limits.InFlightBytesMax = size, inFlightBodiesMin*size
+			})
+			body := strings.Repeat(tc.line, (size-1)/len(tc.line))
+			if encoding != "" {
+				body = gzipped(t, body)
+			}
+			answer := post(t, h, "/write?db=d", body, "Content-Encoding", encoding)
+			if answer.Code != tc.status {
+				t.Errorf("%.10q, %q: got %d %s, want %d", tc.line, encoding, answer.Code, answer.Body, tc.status)
+			}
 		}
 	}
 }
