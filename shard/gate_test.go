@@ -110,12 +110,12 @@ func TestAdmitReturnsWhileTheLocksAreHeld(t *testing.T) {
 func TestTheTierNeverExceedsItsBound(t *testing.T) {
 	o := testOptions(t.TempDir())
 	o.Shards = 4
-	o.Memtable.MaxBytes = 64 << 10
-	o.Tier.CapacityBytes = 512 << 10
-	o.CompactionBytesPerSecond = 256 << 10
+	o.Memtable.MaxBytes = 32 << 10
+	o.Tier.CapacityBytes = 256 << 10
+	o.CompactionBytesPerSecond = 32 << 10
 	e := start(t, o)
 	var refusals, highest atomic.Int64
-	want := runWriters(t, e, 16, 3*time.Second, &refusals, &highest)
+	want := runWriters(t, e, 16, 300, &refusals, &highest)
 	ledger := e.tier.controller.Ledger()
 	if ledger.HighestBytes > o.Tier.CapacityBytes || highest.Load() > o.Tier.CapacityBytes {
 		t.Errorf("the tier reached %d (sampled %d) of %d", ledger.HighestBytes, highest.Load(), o.Tier.CapacityBytes)
@@ -133,18 +133,18 @@ func TestTheTierNeverExceedsItsBound(t *testing.T) {
 	}
 }
 
-// runWriters lets writers write distinct points for a time, and returns what was acknowledged.
+// runWriters lets writers write distinct points until so many writes were refused, and returns what was acknowledged.
 func runWriters(
-	t *testing.T, e *Engine, writers int, d time.Duration, refusals, highest *atomic.Int64,
+	t *testing.T, e *Engine, writers int, refusalsMax int64, refusals, highest *atomic.Int64,
 ) map[string]string {
 	var group sync.WaitGroup
 	var mu sync.Mutex
 	acknowledged := map[string]string{}
-	end := time.Now().Add(d)
+	end := time.Now().Add(20 * time.Second)
 	for w := range writers {
 		group.Go(func() {
 			mine := map[string]string{}
-			for n := int64(0); time.Now().Before(end); n += 20 {
+			for n := int64(0); refusals.Load() < refusalsMax && time.Now().Before(end); n += 20 {
 				writeTwenty(t, e, fmt.Sprintf("w%02d", w), n, mine, refusals)
 				ledger := e.tier.controller.Ledger()
 				storeMax(highest, ledger.RegisteredBytes+ledger.ReservedBytes)
