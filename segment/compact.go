@@ -183,7 +183,8 @@ func (c *Compactor) Wake() {
 // SetLimit changes the rate and the pause, for the job that is under way too. A rate of 0 is no limit.
 func (c *Compactor) SetLimit(bytesPerSecond int64, paused bool) {
 	c.throttle.set(max(0, bytesPerSecond), paused)
-	c.logger.Info("compaction limit changed", zap.Int64("max_bytes_per_second", bytesPerSecond), zap.Bool("paused", paused))
+	c.logger.Info("compaction limit changed",
+		zap.Int64("max_bytes_per_second", bytesPerSecond), zap.Bool("paused", paused))
 }
 
 // Status returns the counters and the limit in force.

@@ -44,10 +44,10 @@ func (a *attempts) admit(key measurementKey, oldest *Segment, now time.Time) (wi
 	switch {
 	case last == nil:
 		return math.MaxInt, time.Time{}
-	case last.alone == id && a.failures[id] >= promoteAfterFailures:
-		return promoteOldest, time.Time{}
 	case now.Before(last.retryAt):
 		return 0, last.retryAt
+	case last.alone == id && a.failures[id] >= promoteAfterFailures:
+		return promoteOldest, time.Time{}
 	default:
 		return last.width, time.Time{}
 	}
@@ -75,8 +75,21 @@ func (a *attempts) failed(m mergeTask, now time.Time) {
 		last.alone = m.inputs[0].meta.ID
 	}
 	last.width = max(1, len(m.inputs)/2)
-	last.retryAt = now.Add(min(retryAfterMin<<min(last.tries, 10), retryAfterMax))
-	last.tries++
+	last.backOff(now)
+}
+
+func (a *attempt) backOff(now time.Time) {
+	a.retryAt = now.Add(min(retryAfterMin<<min(a.tries, 10), retryAfterMax))
+	a.tries++
+}
+
+// postpone takes note of promotions that failed.
+func (a *attempts) postpone(segments []*Segment, now time.Time) {
+	for _, sg := range segments {
+		if last := a.byMeasurement[keyOf(sg.meta)]; last != nil {
+			last.backOff(now)
+		}
+	}
 }
 
 func (a *attempts) rest(m mergeTask, now time.Time) {

@@ -66,7 +66,7 @@ func (c *Compactor) planL1Job(v *version, now time.Time) job {
 		}
 		run := planL1(list.level1(), c.bounds, resting)
 		if run != nil {
-			candidates = append(candidates, mergeTask{key: key, level: 1, inputs: run})
+			candidates = append(candidates, newMergeTask(key, 1, run))
 		} else if !slices.ContainsFunc(list.level1(), resting) {
 			c.settled[key] = list
 		}
@@ -113,6 +113,7 @@ func (c *Compactor) run(ctx context.Context, j job, m *meter) (did bool, err err
 		return false, r.failure
 	}
 	if err := c.commit(r.edit, r.outputs); err != nil {
+		c.attempts.postpone(j.promotes, time.Now())
 		return false, errors.Join(r.failure, c.noteFailure(err, r.done...))
 	}
 	c.noteDone(r, j)
@@ -189,7 +190,7 @@ func (c *Compactor) noteDone(r result, j job) {
 		}
 		for _, task := range r.done {
 			if task.level == 0 {
-				s.BytesRead += task.sizeBytes()
+				s.BytesRead += task.sizeBytes
 			}
 		}
 	})

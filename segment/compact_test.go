@@ -133,7 +133,7 @@ func TestCompactionMovesSegmentsToLevel1(t *testing.T) {
 	if got.Rank != second[0].Rank || got.Level != 1 || got.Mixed || got.Rows != 105 {
 		t.Errorf("the output is %+v, want the rank of the newest input", got)
 	}
-	if status := c.Status(); status.Jobs != 1 || status.Merges != 2 || status.BytesRead != before || status.Running {
+	if status := c.Status(); status.Jobs != 2 || status.Merges != 2 || status.BytesRead != before || status.Running {
 		t.Errorf("status is %+v", status)
 	}
 }
@@ -273,8 +273,9 @@ func TestAPanicConcernsOneMeasurement(t *testing.T) {
 		return r
 	}})
 	c := newTestCompactor(t, CompactorOptions{Store: s})
+	c.trigger.files = 1 // both are due, and nothing is urgent: one job
 	addL0(t, s, map[string][]row{"a": series("a", noon, 10, 1), "b": series("a", noon, 10, 1)})
-	did, err := c.CompactOnce(t.Context())
+	did, _, err := c.step(t.Context(), false)
 	if !did || err == nil || !strings.Contains(err.Error(), "panic: no reading here") {
 		t.Fatalf("got %t, %v, want a job and the panic", did, err)
 	}

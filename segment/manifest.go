@@ -71,7 +71,8 @@ func checkManifestHeader(data []byte, number uint64) error {
 		return errors.New("the checksum of its header does not match")
 	}
 	if version := binary.LittleEndian.Uint32(data[8:]); version != manifestVersion {
-		return fmt.Errorf("it has version %d, and this program reads version %d only", version, manifestVersion)
+		return fmt.Errorf("%w: it has version %d, and this program reads version %d only", ErrManifestVersion, version,
+			manifestVersion)
 	}
 	if got := binary.LittleEndian.Uint64(data[12:]); got != number {
 		return fmt.Errorf("its header says that it is manifest %d", got)

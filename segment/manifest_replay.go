@@ -46,7 +46,10 @@ func replayManifest(fsys vfs.FS, dir string) (*replayed, error) {
 }
 
 func (r *replayed) replay(data []byte) error {
-	if err := checkManifestHeader(data, r.number); err != nil {
+	switch err := checkManifestHeader(data, r.number); {
+	case errors.Is(err, ErrManifestVersion):
+		return fmt.Errorf("read %s: %w", r.path, err)
+	case err != nil:
 		return r.corrupt(err.Error())
 	}
 	r.validBytes = manifestHeaderBytes

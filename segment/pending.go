@@ -171,8 +171,8 @@ func (s *Store) Seal(pending []*PendingFile) error {
 	return nil
 }
 
-// Abort removes the file, unless an edit has taken it over: one that made it live, or one with an unknown outcome, which
-// may name it. What can't be removed now goes at the next start. Calling it again does nothing.
+// Abort removes the file, unless an edit has taken it over: one that made it live, or one with an unknown outcome,
+// which may name it. What can't be removed now goes at the next start. Calling it again does nothing.
 func (p *PendingFile) Abort() {
 	if _, mine := p.store.pending.LoadAndDelete(p.meta.ID); !mine {
 		return

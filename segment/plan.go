@@ -24,18 +24,21 @@ import (
 
 // mergeTask is one unit of compaction: segments of one measurement, newest first, that become files of level 1.
 type mergeTask struct {
-	key    measurementKey
-	level  int // of the inputs
-	inputs []*Segment
+	key       measurementKey
+	level     int // of the inputs
+	inputs    []*Segment
+	sizeBytes int64 // of the inputs
 }
 
-func (m mergeTask) sizeBytes() int64 {
-	var sum int64
-	for _, sg := range m.inputs {
-		sum += sg.meta.SizeBytes
+func newMergeTask(key measurementKey, level int, inputs []*Segment) mergeTask {
+	task := mergeTask{key: key, level: level, inputs: inputs}
+	for _, sg := range inputs {
+		task.sizeBytes += sg.meta.SizeBytes
 	}
-	return sum
+	return task
 }
+
+func (m mergeTask) oldest() *Segment { return m.inputs[len(m.inputs)-1] }
 
 // job is what one edit does.
 type job struct {
@@ -53,20 +56,23 @@ type trigger struct {
 	forced bool
 }
 
+// urgent tells whether level 0 should become smaller, rather than its measurements merely be tidied.
+func (t trigger) urgent(tierBytes int64) bool { return t.forced || tierBytes >= t.bytes }
+
 // due tells whether a measurement should be compacted at now, and otherwise when its age will make it so.
 func (t trigger) due(l0 []*Segment, tierBytes int64, now time.Time) (bool, time.Time) {
 	if len(l0) == 0 {
 		return false, time.Time{}
 	}
-	if t.forced || len(l0) >= t.files || tierBytes >= t.bytes {
+	if t.urgent(tierBytes) || len(l0) >= t.files {
 		return true, now
 	}
 	at := l0[len(l0)-1].registered.Add(t.age) // the oldest
 	return !at.After(now), at
 }
 
-// planBounds limit what one merge and one job take on. A merge always takes at least one segment of level 0, and a job at
-// least one merge.
+// planBounds limit what one merge and one job take on. A merge always takes at least one segment of level 0, and a job
+// at least one merge.
 type planBounds struct {
 	mergeFiles int
 	jobFiles   int
@@ -75,19 +81,20 @@ type planBounds struct {
 	fanIn      int   // fewest files of level 1 worth merging
 }
 
-// admission says how many of its oldest segments a merge of a measurement may take, because of earlier failures: 0 means
-// not before retryAt, promoteOldest that the oldest should leave level 0 without a merge.
+// admission says how many of its oldest segments a merge of a measurement may take, because of earlier failures: 0
+// means not before retryAt, promoteOldest that the oldest should leave level 0 without a merge.
 type admission func(key measurementKey, oldest *Segment, now time.Time) (width int, retryAt time.Time)
 
 const promoteOldest = -1
 
-// planL0 picks the measurements that are due, those with the oldest segments first. If there is no work, it returns when
-// there may be.
+// planL0 picks measurements that are due: if it is urgent, those that free the most bytes, otherwise those with the
+// oldest segments. If there is no work, it returns when there may be.
 func planL0(v *version, t trigger, b planBounds, admit admission, now time.Time) (j job, next time.Time) {
+	tierBytes := v.levels[0].SizeBytes
 	var candidates []mergeTask
 	for key, list := range v.lists {
 		l0 := list.level0()
-		due, at := t.due(l0, v.levels[0].SizeBytes, now)
+		due, at := t.due(l0, tierBytes, now)
 		if !due {
 			next = earlier(next, at)
 			continue
@@ -100,11 +107,38 @@ func planL0(v *version, t trigger, b planBounds, admit admission, now time.Time)
 			next = earlier(next, retryAt)
 		default:
 			inputs := oldestWithin(l0, min(width, b.mergeFiles), b.jobBytes)
-			candidates = append(candidates, mergeTask{key: key, level: 0, inputs: inputs})
+			candidates = append(candidates, newMergeTask(key, 0, inputs))
 		}
+	}
+	if t.urgent(tierBytes) {
+		candidates = largestHalf(candidates)
+	} else {
+		slices.SortFunc(candidates, byAge)
 	}
 	j.merges = withinJob(candidates, b)
 	return j, next
+}
+
+func byAge(a, b mergeTask) int { return cmp.Compare(a.oldest().meta.Rank, b.oldest().meta.Rank) }
+
+// largestHalf returns the largest tasks, which together have half of the bytes, largest first: a job frees level 0 in
+// one lump at its end, so when that is urgent, thousands of small files must not delay the lump of a few large ones.
+func largestHalf(tasks []mergeTask) []mergeTask {
+	var total int64
+	for _, task := range tasks {
+		total += task.sizeBytes
+	}
+	slices.SortFunc(tasks, func(a, b mergeTask) int {
+		return cmp.Or(cmp.Compare(b.sizeBytes, a.sizeBytes), byAge(a, b))
+	})
+	var sum int64
+	for i, task := range tasks {
+		sum += task.sizeBytes
+		if sum >= total/2 {
+			return tasks[:i+1]
+		}
+	}
+	return tasks
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -128,20 +162,17 @@ func oldestWithin(list []*Segment, files int, sizeBytes int64) []*Segment {
 	return list[start:]
 }
 
-// withinJob returns the merges with the oldest segments that fit into one job together.
-func withinJob(candidates []mergeTask, b planBounds) []mergeTask {
-	slices.SortFunc(candidates, func(a, b mergeTask) int {
-		return cmp.Compare(a.inputs[len(a.inputs)-1].meta.Rank, b.inputs[len(b.inputs)-1].meta.Rank)
-	})
+// withinJob returns the first tasks that fit into one job together.
+func withinJob(tasks []mergeTask, b planBounds) []mergeTask {
 	files, sizeBytes := b.jobFiles, b.jobBytes
-	for i, m := range candidates {
-		files -= len(m.inputs)
-		sizeBytes -= m.sizeBytes()
+	for i, task := range tasks {
+		files -= len(task.inputs)
+		sizeBytes -= task.sizeBytes
 		if i > 0 && (files < 0 || sizeBytes < 0) {
-			return candidates[:i]
+			return tasks[:i]
 		}
 	}
-	return candidates
+	return tasks
 }
 
 // growth is how many times larger than its largest member a run must be: each row that a merge writes again then lies
@@ -254,8 +285,8 @@ func passes(lifted, other *Meta, highest uint64) bool {
 		lifted.MinTime <= other.MaxTime && other.MinTime <= lifted.MaxTime
 }
 
-// acceptable bounds what closing a run has dragged in: no more rows than the run itself has, so that the cost of a merge
-// stays within twice that of the run, whose bound growth gives.
+// acceptable bounds what closing a run has dragged in: no more rows than the run itself has, so that the cost of a
+// merge stays within twice that of the run, whose bound growth gives.
 func acceptable(closed, run []*Segment, b planBounds, resting func(*Segment) bool) bool {
 	return len(closed) <= 2*b.mergeFiles && sumRows(closed) <= 2*sumRows(run) && !slices.ContainsFunc(closed, resting)
 }

@@ -91,8 +91,11 @@ func TestPlanL0(t *testing.T) {
 		{"old enough", usual, map[string][]*Segment{"a": list(1, 2, 10, 30*time.Second)}, anyWidth,
 			[][]uint64{{2, 1}}, nil, 0},
 		{"forced", trigger{files: 3, bytes: 5000, age: time.Hour, forced: true},
-			map[string][]*Segment{"a": list(4, 1, 10, 0), "b": list(1, 1, 10, 0)}, anyWidth,
-			[][]uint64{{1}, {4}}, nil, 0},
+			map[string][]*Segment{"a": list(1, 1, 10, 0), "b": list(2, 1, 10, 0)}, anyWidth,
+			[][]uint64{{1}}, nil, 0},
+		{"what frees most, if it is urgent", trigger{files: 3, bytes: 5000, age: time.Hour, forced: true},
+			map[string][]*Segment{"a": list(1, 3, 10, 0), "b": list(4, 2, 90, 0), "c": list(6, 2, 100, 0),
+				"d": list(8, 1, 100, 0)}, anyWidth, [][]uint64{{7, 6}, {5, 4}}, nil, 0},
 		{"the oldest first, within the files of a merge", usual, map[string][]*Segment{"a": list(1, 6, 10, 0)}, anyWidth,
 			[][]uint64{{4, 3, 2, 1}}, nil, 0},
 		{"the oldest first, within the bytes of a job", usual, map[string][]*Segment{"a": list(1, 4, 400, 0)}, anyWidth,
@@ -378,8 +381,13 @@ func TestAttempts(t *testing.T) {
 	}
 	a.failed(task(1), now)
 	a.failed(task(1), now)
+	now = now.Add(time.Second)
 	if width, _ := a.admit(key, oldest, now); width != promoteOldest {
 		t.Errorf("after 3 failures the width is %d, want promotion", width)
+	}
+	a.postpone([]*Segment{oldest}, now)
+	if width, _ := a.admit(key, oldest, now); width != 0 {
+		t.Errorf("after a failed promotion the width is %d, want to wait", width)
 	}
 	a.promoted(oldest)
 	if width, _ := a.admit(key, segments[1], now); width != 1 {

@@ -2,6 +2,9 @@ package segment
 
 import "errors"
 
+// ErrManifestVersion means that another version of lineweir wrote the manifest. Nothing is damaged.
+var ErrManifestVersion = errors.New("the manifest is of another version")
+
 // Errors of a change to the live set.
 var (
 	// ErrOutcomeUnknown says that writing or syncing the manifest failed: the edit may or may not be durable. The store

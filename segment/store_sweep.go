@@ -36,16 +36,21 @@ func inspect(fsys vfs.FS, dir string) (*replayed, *inventory, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if r != nil {
-		return r, found, found.checkLive(r.catalog, dir)
+	if r == nil {
+		return nil, found, found.checkEmpty(dir)
 	}
-	if len(found.segments) > 0 {
-		return nil, nil, fmt.Errorf("%w. %s", &CorruptionError{
-			Path:   filepath.Join(dir, manifestDirName),
-			Reason: fmt.Sprintf("there is no manifest, but there are %d segments", len(found.segments)),
-		}, manifestRemedy)
+	return r, found, found.checkLive(r.catalog, dir)
+}
+
+// checkEmpty reports segments where there is no manifest.
+func (v *inventory) checkEmpty(dir string) error {
+	if len(v.segments) == 0 {
+		return nil
 	}
-	return nil, found, nil
+	return fmt.Errorf("%w. %s", &CorruptionError{
+		Path:   filepath.Join(dir, manifestDirName),
+		Reason: fmt.Sprintf("there is no manifest, but there are %d segments", len(v.segments)),
+	}, manifestRemedy)
 }
 
 // present returns those ids that have a file, ascending.

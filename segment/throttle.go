@@ -45,8 +45,8 @@ func (t *throttle) settleLocked(now time.Time) {
 	t.at = now
 }
 
-// pay waits until the work of that many bytes may be done, and returns how much of the waiting was a pause. Its error is
-// that of ctx.
+// pay waits until the work of that many bytes may be done, and returns how much of the waiting was a pause. Its error
+// is that of ctx.
 func (t *throttle) pay(ctx context.Context, bytes int64) (paused time.Duration, err error) {
 	for {
 		wait, pause, changed := t.tryPay(bytes)

@@ -79,7 +79,7 @@ func Check(fsys vfs.FS, dir string) (CheckReport, error) {
 		return CheckReport{}, err
 	}
 	if r == nil {
-		r = &replayed{catalog: newCatalog()}
+		return CheckReport{}, found.checkEmpty(dir)
 	}
 	var report CheckReport
 	live := make(map[string]struct{})
