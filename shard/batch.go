@@ -221,8 +221,8 @@ func (b *Batch) measurement(name []byte) (*batchMeasurement, error) {
 	return m, nil
 }
 
-// checkTags sorts the tags and checks that none is double and none is known as a field. Lines tend to repeat their tag keys
-// in order: one that has the keys of the last line is sorted as that one was, and needs no check.
+// checkTags sorts the tags and checks that none is double and none is known as a field. Lines tend to repeat their tag
+// keys in order: one that has the keys of the last line is sorted as that one was, and needs no check.
 func (b *Batch) checkTags(m *batchMeasurement, tags []Tag) error {
 	if m.shape.matches(tags) {
 		b.permute(m.shape.order, tags)

@@ -1,0 +1,194 @@
+// Lineweir is an ingest gateway for InfluxDB line protocol: it makes writes durable, turns them into Parquet files, and
+// bounds the tier of files that wait for compaction by holding back the seals that would exceed it.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"lineweir/ingest"
+	"lineweir/internal/cli"
+	"lineweir/internal/config"
+	"lineweir/internal/vfs"
+	"lineweir/query"
+	"lineweir/shard"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	status := cli.Run(ctx, os.Args[1:], os.Stdout, os.Stderr, cli.Commands{
+		Serve: serve, WALDump: dumpLog, Check: check,
+	})
+	stop()
+	os.Exit(status)
+}
+
+// serve runs the server until ctx ends, then drains it.
+func serve(ctx context.Context, loaded *config.Loaded) error {
+	logger, err := newLogger(loaded.Config.Log.Level)
+	if err != nil {
+		return err
+	}
+	limitMemory(logger)
+	listener, err := net.Listen("tcp", loaded.Config.HTTP.Listen)
+	if err != nil {
+		return fmt.Errorf("listen for HTTP: %w", err)
+	}
+	logStart(logger, loaded, listener)
+	engine, err := shard.Open(engineOptions(loaded, logger))
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	server, err := newServer(engine, loaded, logger)
+	if err != nil {
+		return errors.Join(err, listener.Close(), engine.Shutdown(ctx))
+	}
+	return run(ctx, engine, server, listener, loaded.Config.Shutdown.Timeout)
+}
+
+// run serves while the engine recovers and works. It returns when the drain is over, with an error if the engine
+// failed.
+func run(
+	ctx context.Context, engine *shard.Engine, server *http.Server, listener net.Listener, timeout time.Duration,
+) error {
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	recovered := engine.Recover(ctx)
+	if recovered == nil {
+		select {
+		case <-ctx.Done():
+		case err := <-served:
+			served <- err
+		}
+	}
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	defer cancel()
+	engine.Drain()
+	stopped := server.Shutdown(drain)
+	if stopped != nil {
+		stopped = errors.Join(stopped, server.Close())
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		stopped = errors.Join(stopped, err)
+	}
+	if ctx.Err() != nil && errors.Is(recovered, context.Canceled) {
+		recovered = nil // told to stop during the replay; the log is as it was
+	}
+	failed := engine.FailedReadOnly()
+	return errors.Join(recovered, stopped, engine.Shutdown(drain), failed)
+}
+
+// scanWriteTimeout is how long a client may take no bytes of a scan, which holds the files that it reads.
+const scanWriteTimeout = 30 * time.Second
+
+// newServer puts the HTTP handlers over the engine.
+func newServer(engine *shard.Engine, loaded *config.Loaded, logger *zap.Logger) (*http.Server, error) {
+	scan, err := query.NewHandler(query.Options{Store: engine, Logger: logger, WriteTimeout: scanWriteTimeout})
+	if err != nil {
+		return nil, err
+	}
+	limits := ingest.DefaultLimits()
+	limits.BodyBytesMax = loaded.Config.HTTP.MaxBodyBytes
+	limits.InFlightBytesMax = loaded.Config.HTTP.InFlightBytes
+	limits.UnreadRefusalBytes = loaded.Config.Admission.UnreadRefusalBytes
+	handler, err := ingest.NewHandler(ingest.Options{
+		Engine: engine, Logger: logger, Version: cli.Version(), Scan: scan.Scan, Limits: limits,
+	})
+	if err != nil {
+		return nil, err
+	}
+	options := ingest.DefaultServerOptions()
+	options.Handler, options.Logger = handler, logger
+	options.ReadHeaderTimeout = loaded.Config.HTTP.ReadHeaderTimeout
+	options.IdleTimeout = loaded.Config.HTTP.IdleTimeout
+	return ingest.NewServer(options)
+}
+
+// engineOptions translates the configuration.
+func engineOptions(loaded *config.Loaded, logger *zap.Logger) shard.Options {
+	c := &loaded.Config
+	return shard.Options{
+		FS: vfs.OS, DataDir: loaded.Config.DataDir, Logger: logger, Shards: loaded.Config.Shards,
+		Limits: shard.Limits{
+			ColumnsPerMeasurement:   c.Limits.ColumnsPerMeasurement,
+			MeasurementsPerBatch:    c.Limits.MeasurementsPerBatch,
+			MeasurementsPerMemtable: c.Limits.MeasurementsPerMemtable,
+		},
+		Memtable: shard.MemtableOptions{
+			MaxBytes: c.Memtable.MaxBytes, MaxRows: int64(c.Memtable.MaxRows), MaxAge: c.Memtable.MaxAge,
+			FrozenMax: c.Memtable.FrozenMax,
+		},
+		Tier: shard.TierOptions{
+			CapacityBytes: c.PageCache.CapacityBytes, SoftFraction: c.PageCache.SoftFraction,
+			PageBytes: c.PageCache.PageBytes,
+		},
+		Admission: shard.AdmissionOptions{
+			MaxWait: c.Admission.MaxWait, RetryAfterMin: c.Admission.RetryAfterMin,
+			RetryAfterMax: c.Admission.RetryAfterMax, WaitingBytesMax: c.HTTP.InFlightBytes / 2,
+		},
+		WAL:                      shard.WALOptions{FileBytes: c.WAL.FileBytes, MaxBytes: c.WAL.MaxBytes},
+		CompactionBytesPerSecond: c.Compaction.MaxBytesPerSecond,
+		DiskReserveBytes:         c.Disk.ReserveBytes,
+		Decode:                   ingest.DecodePayload,
+	}
+}
+
+// newLogger logs JSON lines to standard error, or readable ones where that is a terminal.
+func newLogger(level string) (*zap.Logger, error) {
+	parsed, err := zap.ParseAtomicLevel(level)
+	if err != nil {
+		return nil, fmt.Errorf("log.level: %w", err)
+	}
+	c := zap.NewProductionConfig()
+	c.Level, c.Sampling, c.DisableStacktrace, c.DisableCaller = parsed, nil, true, true
+	c.EncoderConfig.EncodeTime = zapcore.RFC3339NanoTimeEncoder
+	c.EncoderConfig.EncodeDuration = zapcore.StringDurationEncoder
+	if info, err := os.Stderr.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
+		c.Encoding = "console"
+		c.EncoderConfig.EncodeLevel = zapcore.CapitalColorLevelEncoder
+		c.EncoderConfig.EncodeTime = zapcore.TimeEncoderOfLayout("15:04:05.000")
+	}
+	return c.Build()
+}
+
+// logStart writes the first line, and what of the configuration was ignored.
+func logStart(logger *zap.Logger, loaded *config.Loaded, listener net.Listener) {
+	logger.Info("lineweir starts", zap.String("version", cli.Version()), zap.String("config", loaded.Origin),
+		zap.String("url", "http://"+listener.Addr().String()), zap.String("data_dir", loaded.Config.DataDir),
+		zap.Bool("authentication", false))
+	for _, warning := range loaded.Warnings {
+		logger.Warn(warning)
+	}
+}
+
+// limitMemory tells the garbage collector to stay within four fifths of the memory, unless GOMEMLIMIT says something
+// else.
+func limitMemory(logger *zap.Logger) {
+	memory := config.ThisMachine().MemoryBytes
+	if memory <= 0 || debug.SetMemoryLimit(-1) != math.MaxInt64 {
+		return
+	}
+	debug.SetMemoryLimit(memory / 5 * 4)
+	logger.Debug("memory limit", zap.Int64("bytes", memory/5*4))
+}
+
+// dumpLog writes the frames of a log directory as line protocol.
+func dumpLog(ctx context.Context, dir string, w io.Writer) error {
+	return shard.DumpLog(ctx, vfs.OS, dir, func(payload []byte) error { return ingest.DumpPayload(payload, w) })
+}
+
+// check verifies a data directory that no process uses.
+func check(_ context.Context, dir string, w io.Writer) error { return shard.Check(vfs.OS, dir, w) }
