@@ -13,7 +13,7 @@ import (
 
 const (
 	// bodyFirstBytes is what a body gets at first: room that a client has announced, but not filled, is not held.
-	bodyFirstBytes = 256 << 10
+	bodyFirstBytes = 64 << 10
 	// bodyGrowthMax is how many times its received bytes a body's room becomes at most when its length is announced.
 	bodyGrowthMax = 16
 	// bodyBytesPerSecondMin is how fast a body must come beside Limits.BodyTimeout. Slower clients hold memory for
@@ -33,10 +33,14 @@ type intake struct {
 	before func(receivedBytes int64) error
 }
 
-// read returns the whole stream. hintBytes is the expected length, or 0. The buffer is the caller's to put, and its
-// capacity is claimed. On an error nothing is claimed and there is no buffer.
+// read returns the whole stream. hintBytes is the expected length, negative if there is none. The buffer is the
+// caller's to put, and its capacity is claimed. On an error nothing is claimed and there is no buffer.
 func (in *intake) read(source io.Reader, hintBytes int) (*buffer, error) {
-	b, err := in.grow(nil, min(max(hintBytes+1, 1), bodyFirstBytes))
+	size := bodyFirstBytes
+	if hintBytes >= 0 {
+		size = min(hintBytes+1, bodyFirstBytes)
+	}
+	b, err := in.grow(nil, size)
 	if err != nil {
 		return nil, err
 	}

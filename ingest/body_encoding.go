@@ -61,7 +61,7 @@ func (d *decoders) decode(wire []byte, e encoding, in *intake) (*buffer, error) 
 func gzipSize(wire []byte) int {
 	const trailer = 4
 	if len(wire) < trailer {
-		return 0
+		return -1
 	}
 	return int(binary.LittleEndian.Uint32(wire[len(wire)-trailer:]))
 }

@@ -341,3 +341,46 @@ func TestADeadlineOfTheBodyEndsWithIt(t *testing.T) {
 		t.Errorf("got %d and %v, want 204 and a context that lives", response.StatusCode, err)
 	}
 }
+
+// stepReader yields a text in small steps, and looks at the claim before each of them.
+type stepReader struct {
+	text string
+	look func(given int)
+	done int
+}
+
+func (r *stepReader) Read(p []byte) (int, error) {
+	r.look(r.done)
+	if r.done == len(r.text) {
+		return 0, io.EOF
+	}
+	n := copy(p[:min(len(p), 1000)], r.text[r.done:])
+	r.done += n
+	return n, nil
+}
+
+// TestIntakeHoldsWhatHasCome reads streams whose announced length is right, wrong or missing.
+func TestIntakeHoldsWhatHasCome(t *testing.T) {
+	const limit = 300_000
+	for _, length := range []int{0, 1, 4095, 4096, 4097, bodyFirstBytes, bodyFirstBytes + 1, limit, limit + 1} {
+		for _, hint := range []int{-1, 0, length, length / 2, 10 * limit} {
+			text := strings.Repeat("0123456789", length/10+1)[:length]
+			c := &claim{budget: &budget{limitBytes: 1 << 30}}
+			in := &intake{pool: new(bufferPool), claim: c, maxBytes: limit}
+			b, err := in.read(&stepReader{text: text, look: func(given int) {
+				if most := int64(max(bodyFirstBytes, 2*bodyGrowthMax*given)); c.heldBytes > most {
+					t.Errorf("%d bytes, hint %d: %d bytes held for %d that came", length, hint, c.heldBytes, given)
+				}
+			}}, hint)
+			if length > limit {
+				if !errors.Is(err, errBodyTooLarge) || c.heldBytes != 0 {
+					t.Errorf("hint %d: got %v and %d bytes held, want too large and none", hint, err, c.heldBytes)
+				}
+				continue
+			}
+			if err != nil || string(b.bytes) != text || c.heldBytes != int64(cap(b.bytes)) {
+				t.Errorf("%d bytes, hint %d: got %v, %d bytes held", length, hint, err, c.heldBytes)
+			}
+		}
+	}
+}

@@ -64,8 +64,12 @@ type route struct {
 
 // table lists everything there is.
 func (h *Handler) table() []route {
+	var routes []route
+	for _, api := range writeAPIs() {
+		routes = append(routes, route{[]string{http.MethodPost}, api.path, api.about, h.serveWrite(api)})
+	}
 	read := []string{http.MethodGet, http.MethodHead}
-	routes := []route{
+	return append(routes, []route{
 		{read, "/", "this list", h.serve(shapeV1, h.index)},
 		{read, "/ping", "204; verbose=true: the version", h.serve(shapeV1, h.ping)},
 		{read, "/health", "200 while the process can serve, 503 when only a restart helps", h.serve(shapeV1, h.health)},
@@ -81,15 +85,7 @@ func (h *Handler) table() []route {
 			h.serve(shapeV1, h.seal)},
 		{[]string{http.MethodPut}, "/api/compaction", `{"max_bytes_per_second":N,"paused":bool}`,
 			h.serve(shapeV1, h.compaction)},
-	}
-	abouts := []string{
-		"line protocol: db, rp, precision", "line protocol: bucket, precision",
-		"line protocol: db, precision, accept_partial",
-	}
-	for i, api := range writeAPIs() {
-		routes = append(routes, route{[]string{http.MethodPost}, api.path, abouts[i], h.serveWrite(api)})
-	}
-	return routes
+	}...)
 }
 
 // routes builds the router.

@@ -132,7 +132,7 @@ func (q *writeRequest) readWire(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var err error
-	if q.wire, err = q.intake(reads.allow).read(r.Body, int(max(r.ContentLength, 0))); err != nil {
+	if q.wire, err = q.intake(reads.allow).read(r.Body, int(r.ContentLength)); err != nil {
 		return bodyError(err)
 	}
 	// A deadline that stays would end the request while it waits for its commit.

@@ -12,15 +12,16 @@ import (
 // writeAPI is one of the write APIs.
 type writeAPI struct {
 	path  string
+	about string // what GET / says of it
 	shape shape
 	parse func(url.Values) (target, error)
 }
 
 func writeAPIs() []*writeAPI {
 	return []*writeAPI{
-		{path: "/write", shape: shapeV1, parse: parseV1},
-		{path: "/api/v2/write", shape: shapeV2, parse: parseV2},
-		{path: "/api/v3/write_lp", shape: shapeV3, parse: parseV3},
+		{"/write", "line protocol: db, rp, precision", shapeV1, parseV1},
+		{"/api/v2/write", "line protocol: bucket, precision", shapeV2, parseV2},
+		{"/api/v3/write_lp", "line protocol: db, precision, accept_partial", shapeV3, parseV3},
 	}
 }
 
