@@ -20,7 +20,7 @@ type LineLimits struct {
 	LineBytesMax      int // from the first byte to the line break, line breaks inside strings included
 	TagsMax           int
 	FieldsMax         int // with those that a later one of the same key overrides
-	SeriesKeyBytesMax int // see seriesKeyBytes
+	SeriesKeyBytesMax int // of measurement, tags and longest field key, see seriesKeyFieldBytes
 	StringBytesMax    int // of one string field, unescaped
 }
 

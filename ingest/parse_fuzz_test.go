@@ -134,7 +134,7 @@ func (c keyChecker) Append(p *shard.Point) error {
 
 // TestParseRandomLines checks bodies of good and nearly good lines, which random bytes seldom make.
 func TestParseRandomLines(t *testing.T) {
-	const bodies, linesMax = 20_000, 5
+	const bodies, linesMax = 10_000, 5
 	random := rand.New(rand.NewPCG(5, 6))
 	for range bodies {
 		var body []byte

@@ -15,8 +15,8 @@ import (
 // reservedKey names the column of timestamps, so no tag and no field may have it.
 const reservedKey = "time"
 
-// seriesKeyBytes of a point are counted as InfluxDB 1 and 2 do, apart from their escapes: the names, one byte around
-// each part, and for each field four bytes and its key.
+// seriesKeyFieldBytes stand between the key of a series and that of a field in InfluxDB 1 and 2. We count as they do,
+// but for escapes: the measurement, two bytes and key and value for each tag, then four bytes and the longest field key.
 const seriesKeyFieldBytes = 4
 
 // readPoint reads the line that the Decoder stands at.
@@ -106,9 +106,8 @@ func (p *Parser) checkFieldKey(key []byte, fields, keyBytesMax int) error {
 	}
 }
 
-// readString sets the value of a string field. The Decoder turns \n, \r and \t into control characters; InfluxDB, of
-// every version, keeps them as they are. So a string with a backslash is read again from the text: it is string number
-// index.
+// readString sets the value of the line's string number index. The Decoder turns \n, \r and \t into control
+// characters; InfluxDB, of every version, keeps them as they are. So a string with a backslash is read from the text.
 func (p *Parser) readString(field *shard.Field, raw []byte, index int) error {
 	line := &p.lines.line
 	if 2*index+1 >= len(line.quotes) {
