@@ -1,8 +1,8 @@
 package segment
 
 // FileCost counts what the size of a level-0 file depends on, so that an engine knows the worst case of a flush before
-// it happens. Bytes of a sum is at most the sum of Bytes, and never less than the file. So costs may be added up as rows
-// arrive, and anything may be counted twice, but nothing left out.
+// it happens. Bytes of a sum is at most the sum of Bytes, and never less than the file. So costs may be added up as
+// rows arrive, and anything may be counted twice, but nothing left out.
 type FileCost struct {
 	Files       int64 // one per measurement
 	NameBytes   int64 // of database and measurement of each file, and of each column

@@ -62,7 +62,8 @@ func costlyRows(rng *rand.Rand) []row {
 		pairs := []string{"id", fmt.Sprint(i)}
 		for tag := range tags {
 			if rng.IntN(3) > 0 {
-				pairs = append(pairs, fmt.Sprint("tag", tag), strings.Repeat("v", tagLength)+fmt.Sprint(rng.IntN(tagCardinality)))
+				value := strings.Repeat("v", tagLength) + fmt.Sprint(rng.IntN(tagCardinality))
+				pairs = append(pairs, fmt.Sprint("tag", tag), value)
 			}
 		}
 		keys[i] = key(pairs...)
@@ -135,7 +136,8 @@ func TestCostOfSpecialFiles(t *testing.T) {
 					pairs = append(pairs, fmt.Sprint("t", tag), fmt.Sprint(rng.IntN(3000)))
 				}
 			}
-			cases["200 tags"] = append(cases["200 tags"], row{key(pairs...), int64(i), map[string]cell{"f": integer(1)}})
+			r := row{key(pairs...), int64(i), map[string]cell{"f": integer(1)}}
+			cases["200 tags"] = append(cases["200 tags"], r)
 		}
 	}
 	for name, rows := range cases {

@@ -14,7 +14,7 @@ const (
 	keyEnd        = 0xFF // after the last tag
 )
 
-// A series key is, for each tag in ascending order of its key, the key, 0x01, the value, 0x00, and at the very end 0xFF:
+// A series key is, for each tag in ascending order of its key, the key, 0x01, the value, 0x00, and at the end 0xFF:
 //
 //	h o s t 01 a 00 r e g i o n 01 e u 00 FF
 //

@@ -140,7 +140,8 @@ func TestMergePassesBlocksWithoutCopying(t *testing.T) {
 func TestMergeBoundsItsBlocks(t *testing.T) {
 	var rows [2][]row
 	for i := range 40 {
-		rows[i%2] = append(rows[i%2], row{key("s", "1"), int64(i), map[string]cell{"f": text(strings.Repeat("y", 200<<10))}})
+		long := text(strings.Repeat("y", 200<<10))
+		rows[i%2] = append(rows[i%2], row{key("s", "1"), int64(i), map[string]cell{"f": long}})
 	}
 	m := Merge([]Source{sourceOf(blocksOf(rows[0], 1)...), sourceOf(blocksOf(rows[1], 1)...)})
 	total := 0
@@ -190,7 +191,8 @@ func (s *failingSource) Next() (*Block, error) {
 
 func TestMergeHandsOutErrorsAndClosesAll(t *testing.T) {
 	broken := errors.New("broken")
-	rows := []row{{key("s", "1"), 1, map[string]cell{"f": integer(1)}}, {key("s", "1"), 2, map[string]cell{"f": integer(1)}}}
+	fields := map[string]cell{"f": integer(1)}
+	rows := []row{{key("s", "1"), 1, fields}, {key("s", "1"), 2, fields}}
 	for name, err := range map[string]error{"plain": broken, "wraps the end": fmt.Errorf("%w: %w", broken, io.EOF)} {
 		for _, blocks := range [][]*Block{nil, blocksOf(rows, 1), blocksOf(rows, 2)} {
 			good := sourceOf(blocksOf(rows, 1)...)

@@ -130,7 +130,7 @@ func (f *File) readFooter() (footer []byte, at int64, err error) {
 	}
 	stated, err := strconv.ParseUint(string(footer[digits:digits+checksumDigits]), 16, 32)
 	if err != nil || uint32(stated) != sum {
-		return nil, 0, f.corrupt(at, "checksum of the footer: got %08x, stated %s", sum, footer[digits:digits+checksumDigits])
+		return nil, 0, f.corrupt(at, "checksum of the footer: got %08x", sum)
 	}
 	return footer, at, nil
 }
@@ -305,7 +305,7 @@ func (f *File) readIndex(group *groupMeta) (*groupIndex, error) {
 		return nil, err
 	}
 	if got := crc32.Checksum(text, castagnoli); got != group.checksum {
-		return nil, f.corrupt(group.columnIndex.offset, "checksum of page indexes: got %08x, stated %08x", got, group.checksum)
+		return nil, f.corrupt(group.columnIndex.offset, "checksum of page indexes: got %08x", got)
 	}
 	return x, nil
 }
@@ -362,7 +362,7 @@ func (x *groupIndex) addBounds(chunk *chunkMeta, pages []pageMeta) error {
 	}
 	if !slices.Equal([]int{len(columns.MinValues), len(columns.MaxValues), len(columns.NullCounts)},
 		[]int{len(pages), len(pages), len(pages)}) {
-		return fmt.Errorf("bounds of %d, nulls of %d pages, want %d", len(columns.MinValues), len(columns.NullCounts), len(pages))
+		return fmt.Errorf("bounds of %d pages, want %d", len(columns.MinValues), len(pages))
 	}
 	for i := range pages {
 		pages[i].nulls = columns.NullCounts[i]

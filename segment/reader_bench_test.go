@@ -35,15 +35,13 @@ func benchmarkScan(b *testing.B, info FileInfo, blocks []*Block, level int) {
 }
 
 func BenchmarkScanL0(b *testing.B) {
-	b.Run("cpu", func(b *testing.B) {
-		info, blocks := cpuData(4000, 100, 0)
+	eachData(b, func(b *testing.B, info FileInfo, blocks []*Block) {
 		benchmarkScan(b, info, blocks, 0)
 	})
 }
 
 func BenchmarkScanL1(b *testing.B) {
-	b.Run("cpu", func(b *testing.B) {
-		info, blocks := cpuData(4000, 100, 0)
+	eachData(b, func(b *testing.B, info FileInfo, blocks []*Block) {
 		benchmarkScan(b, info, blocks, 1)
 	})
 }

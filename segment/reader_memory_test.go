@@ -32,7 +32,8 @@ func (g *generated) Next() (*Block, error) {
 			}
 		}
 	}
-	b.Runs = append(b.Runs[:0], Run{Key: []byte(key("host", fmt.Sprintf("%06d", g.next), "os", "x")), Rows: len(b.Times)})
+	series := key("host", fmt.Sprintf("%06d", g.next), "os", "x")
+	b.Runs = append(b.Runs[:0], Run{Key: []byte(series), Rows: len(b.Times)})
 	g.next++
 	return b, nil
 }

@@ -61,7 +61,10 @@ func (r *pageReader) readData(memory *pageMemory, chunk *chunkMeta, at *pageMeta
 	if err != nil {
 		return encodedPage{}, err
 	}
-	page, err := r.checkData(memory, chunk, at, body)
+	page, err := r.checkData(at, body)
+	if err == nil {
+		err = r.expand(&page, memory, chunk)
+	}
 	if err != nil {
 		return encodedPage{}, r.file.corrupt(at.offset, "page of rows %d to %d: %v", at.row, at.end, err)
 	}
@@ -70,10 +73,10 @@ func (r *pageReader) readData(memory *pageMemory, chunk *chunkMeta, at *pageMeta
 
 var errHeader = errors.New("header does not fit the page")
 
-func (r *pageReader) checkData(memory *pageMemory, chunk *chunkMeta, at *pageMeta, body []byte) (page encodedPage, err error) {
+// checkData compares a page header with the index and splits the page into levels and values.
+func (r *pageReader) checkData(at *pageMeta, body []byte) (page encodedPage, err error) {
 	header := &r.header.DataPageHeaderV2.V
-	levels, raw := int(header.DefinitionLevelsByteLength), int(r.header.UncompressedPageSize)
-	rows := int(header.NumRows)
+	levels, rows := int(header.DefinitionLevelsByteLength), int(header.NumRows)
 	switch {
 	case r.header.Type != format.DataPageV2 || !r.header.DataPageHeaderV2.Valid:
 		return page, errHeader
@@ -88,18 +91,24 @@ func (r *pageReader) checkData(memory *pageMemory, chunk *chunkMeta, at *pageMet
 	}
 	page = encodedPage{rows: rows, nulls: int(header.NumNulls), encoding: header.Encoding}
 	page.levels, page.values = body[:levels], body[levels:]
-	if compressed, stated := header.IsCompressed.Get(); stated && compressed {
-		if !chunk.compressed {
-			return page, errHeader
-		}
-		if page.values, err = decompress(memory, page.values, raw-levels); err != nil {
-			return page, err
-		}
-	}
-	if levels+len(page.values) != raw {
-		return page, fmt.Errorf("%w: %d bytes, %d stated", errHeader, levels+len(page.values), raw)
-	}
 	return page, nil
+}
+
+// expand decompresses the values of a page, if they are compressed.
+func (r *pageReader) expand(page *encodedPage, memory *pageMemory, chunk *chunkMeta) (err error) {
+	raw := int(r.header.UncompressedPageSize) - len(page.levels)
+	if compressed, stated := r.header.DataPageHeaderV2.V.IsCompressed.Get(); stated && compressed {
+		if !chunk.compressed {
+			return errHeader
+		}
+		if page.values, err = decompress(memory, page.values, raw); err != nil {
+			return err
+		}
+	}
+	if len(page.values) != raw {
+		return fmt.Errorf("%w: values of %d bytes, %d stated", errHeader, len(page.values), raw)
+	}
+	return nil
 }
 
 // readDictionary reads a dictionary page and returns its values in PLAIN encoding, and their number.
@@ -108,8 +117,8 @@ func (r *pageReader) readDictionary(memory *pageMemory, chunk *chunkMeta) (plain
 	if err != nil {
 		return nil, 0, err
 	}
-	header := &r.header.DictionaryPageHeader
-	if r.header.Type != format.DictionaryPage || !header.Valid || header.V.Encoding != format.Plain || header.V.NumValues < 0 {
+	header, ok := r.header.DictionaryPageHeader.Get()
+	if !ok || r.header.Type != format.DictionaryPage || header.Encoding != format.Plain || header.NumValues < 0 {
 		return nil, 0, r.file.corrupt(chunk.dictionary.offset, "dictionary: %v", errHeader)
 	}
 	if chunk.compressed {
@@ -120,7 +129,7 @@ func (r *pageReader) readDictionary(memory *pageMemory, chunk *chunkMeta) (plain
 	if len(body) != int(r.header.UncompressedPageSize) {
 		return nil, 0, r.file.corrupt(chunk.dictionary.offset, "dictionary: %v", errHeader)
 	}
-	return body, int(header.V.NumValues), nil
+	return body, int(header.NumValues), nil
 }
 
 // read returns the bytes after the header of a page and checks them. The header is in r until the next page.
@@ -137,7 +146,7 @@ func (r *pageReader) read(memory *pageMemory, at section) ([]byte, error) {
 	}
 	body := memory.raw[r.bytes.BytesRead():]
 	if len(body) != int(r.header.CompressedPageSize) {
-		return nil, r.file.corrupt(at.offset, "page header: %d bytes, %d stated", len(body), r.header.CompressedPageSize)
+		return nil, r.file.corrupt(at.offset, "page of %d bytes, %d stated", len(body), r.header.CompressedPageSize)
 	}
 	if got, stated := crc32.ChecksumIEEE(body), uint32(r.header.CRC); got != stated {
 		return nil, r.file.corrupt(at.offset, "checksum of the page: got %08x, stated %08x", got, stated)

@@ -64,10 +64,15 @@ type scan struct {
 	buffers   []fieldBuffer // of fields
 	blockRows int64
 	block     Block
-	times     []int64    // of the span
-	selected  []rowRange // of the span
-	keys      []byte
+	keys      []byte // of block.Runs
+	span      rowSpan
 	err       error
+}
+
+// rowSpan is the rows that become a block.
+type rowSpan struct {
+	times    []int64
+	selected []rowRange
 }
 
 // filterTags hands each selected tag to its column. A tag that the file lacks has the empty value in all rows.
@@ -134,7 +139,8 @@ func (s *scan) spanEnd(r rowRange) int64 {
 	return to
 }
 
-// nextGroup prepares the cursors for the next row group that may hold selected rows. Its error is io.EOF after the last.
+// nextGroup prepares the cursors for the next row group that may hold selected rows. Its error is io.EOF after the
+// last.
 func (s *scan) nextGroup() error {
 	for !s.none && s.group < len(s.file.groups) {
 		group := &s.file.groups[s.group]
@@ -235,22 +241,22 @@ func (s *scan) openFields(index *groupIndex) error {
 // read makes a block of the selected rows of from..to.
 func (s *scan) read(from, to int64) (err error) {
 	s.block.Runs, s.block.Times, s.block.Columns = s.block.Runs[:0], s.block.Times[:0], s.block.Columns[:0]
-	s.keys, s.selected = s.keys[:0], s.selected[:0]
-	if s.times, err = s.time.read(s.pages, s.times[:0], from, to); err != nil {
+	s.keys, s.span.selected = s.keys[:0], s.span.selected[:0]
+	if s.span.times, err = s.time.read(s.pages, s.span.times[:0], from, to); err != nil {
 		return err
 	}
 	if err := s.selectRuns(from, to); err != nil {
 		return err
 	}
-	if len(s.selected) == 0 {
+	if len(s.span.selected) == 0 {
 		return nil
 	}
-	for _, r := range s.selected {
-		s.block.Times = append(s.block.Times, s.times[r.from-from:r.to-from]...)
+	for _, r := range s.span.selected {
+		s.block.Times = append(s.block.Times, s.span.times[r.from-from:r.to-from]...)
 	}
 	for i := range s.fields {
 		s.buffers[i].reset(s.fields[i].def)
-		for _, r := range s.selected {
+		for _, r := range s.span.selected {
 			if err := s.fields[i].read(s.pages, &s.buffers[i], r.from, r.to); err != nil {
 				return err
 			}
@@ -283,10 +289,10 @@ func (s *scan) selectRuns(from, to int64) error {
 			wanted = wanted && (!tag.filtered || index == tag.index)
 		}
 		if wanted {
-			first, last := s.selectTimes(s.times[row-from : end-from])
+			first, last := s.selectTimes(s.span.times[row-from : end-from])
 			if first < last {
 				s.addRun(int(last - first))
-				s.selected = appendRange(s.selected, rowRange{row + first, row + last})
+				s.span.selected = appendRange(s.span.selected, rowRange{row + first, row + last})
 			}
 		}
 		row = end

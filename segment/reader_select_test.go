@@ -60,9 +60,10 @@ func TestScanSelects(t *testing.T) {
 		"unknown value":      {Start: all.Start, Stop: all.Stop, Tags: []TagEqual{{"host", "h99999"}}},
 		"one field":          {Start: all.Start, Stop: all.Stop, Fields: []string{"always"}},
 		"sparse fields":      {Start: all.Start, Stop: all.Stop, Fields: []string{"rare", "float"}},
-		"rare strings":       {Start: 3e9, Stop: all.Stop, Fields: []string{"text", "rare"}, Tags: []TagEqual{{"host", "x"}}},
-		"unknown field":      {Start: all.Start, Stop: all.Stop, Fields: []string{"unknown"}},
-		"no field":           {Start: all.Start, Stop: all.Stop, Fields: []string{}},
+		"rare strings": {Start: 3e9, Stop: all.Stop, Fields: []string{"text", "rare"},
+			Tags: []TagEqual{{"host", "x"}}},
+		"unknown field": {Start: all.Start, Stop: all.Stop, Fields: []string{"unknown"}},
+		"no field":      {Start: all.Start, Stop: all.Stop, Fields: []string{}},
 	} {
 		want := selectRows(rows, sel)
 		for level := range 2 {

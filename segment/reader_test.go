@@ -37,7 +37,8 @@ func roundTripCases() map[string][]row {
 	extremes := []row{{key("s", "1"), math.MinInt64, one}, {key("s", "1"), -1, one}, {key("s", "1"), 0, one},
 		{key("s", "1"), 1, one}, {key("s", "1"), math.MaxInt64 - 1, one}, {key("s", "1"), math.MaxInt64, one}}
 	kinds := []row{}
-	for i, f := range []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), math.MaxFloat64, 5e-324} {
+	infinity := math.Inf(1)
+	for i, f := range []float64{0, math.Copysign(0, -1), infinity, -infinity, math.NaN(), math.MaxFloat64, 5e-324} {
 		kinds = append(kinds, row{key(), int64(i), map[string]cell{"f": float(f), "i": integer(math.MinInt64 >> i),
 			"u": unsigned(math.MaxUint64 >> i), "b": boolean(i%2 == 0), "s": text(strings.Repeat("ä\x00\n", i))}})
 	}
@@ -47,7 +48,8 @@ func roundTripCases() map[string][]row {
 			"s": text(strings.Repeat("0123456789abcdef", 1<<16)), "t": text(fmt.Sprint(i)), "n": integer(int64(i))}})
 	}
 	names := []row{{key("a.b", "x", "c d=e,f", "\"y\\", "日本", strings.Repeat("z", 300)), 1, map[string]cell{
-		"list.element": integer(1), "": integer(2), "key_value": integer(3), "TIME": integer(4), "日.本": text("語")}}}
+		"list.element": integer(1), "": integer(2), "key_value": integer(3), "TIME": integer(4),
+		"日.本": text("語")}}}
 	return map[string][]row{
 		"one row":             {{key("s", "1"), 1, one}},
 		"no tags":             {{key(), 1, one}, {key(), 2, one}},

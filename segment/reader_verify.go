@@ -87,7 +87,10 @@ func (v *verification) column(index *groupIndex, number int, kind Kind) (nulls i
 		nulls += int64(page.nulls)
 		b, err := v.stated(kind, at)
 		if err == nil && i%v.decodeEvery == 0 {
-			err = v.decode(kind, number, &page, at, b, known)
+			err = v.decode(kind, number, &page)
+		}
+		if err == nil && i%v.decodeEvery == 0 && known {
+			err = v.compare(kind, at, b)
 		}
 		if err != nil {
 			return 0, total, v.file.corrupt(at.offset, "page of rows %d to %d: %v", at.row, at.end, err)
@@ -108,14 +111,11 @@ func (v *verification) stated(kind Kind, at *pageMeta) (bounds, error) {
 	return parseBounds(kind, at.min, at.max)
 }
 
-// decode decodes a page and compares its bounds with the stated ones, if there are any.
-func (v *verification) decode(kind Kind, number int, page *encodedPage, at *pageMeta, stated bounds, known bool) (err error) {
+// decode decodes a page.
+func (v *verification) decode(kind Kind, number int, page *encodedPage) (err error) {
 	switch {
 	case kind == KindTag:
-		if err := v.tag.decode(page); err != nil {
-			return err
-		}
-		return v.checkTagBounds(at, known)
+		return v.tag.decode(page)
 	case kind == KindString:
 		v.field.def.Kind = kind
 		if err := v.field.decode(page); err != nil {
@@ -127,20 +127,25 @@ func (v *verification) decode(kind Kind, number int, page *encodedPage, at *page
 		if err == nil && len(v.field.decoded) != page.rows {
 			err = errValues
 		}
+		return err
 	default:
 		v.field.def.Kind = kind
-		err = v.field.decode(page)
+		return v.field.decode(page)
 	}
-	if err != nil {
-		return err
+}
+
+// compare compares the bounds of the decoded page with the stated ones.
+func (v *verification) compare(kind Kind, at *pageMeta, stated bounds) error {
+	if kind == KindTag {
+		return v.compareTag(at)
 	}
-	if found := numberBounds(kind, v.field.decoded); known && found != stated {
+	if found := numberBounds(kind, v.field.decoded); found != stated {
 		return fmt.Errorf("bounds are %x and %x, %x and %x stated", found.min, found.max, stated.min, stated.max)
 	}
 	return nil
 }
 
-func (v *verification) checkTagBounds(at *pageMeta, known bool) error {
+func (v *verification) compareTag(at *pageMeta) error {
 	var lo, hi []byte
 	for _, r := range v.tag.indexes {
 		value := v.tag.dictionary.value(int32(r.value))
@@ -151,7 +156,7 @@ func (v *verification) checkTagBounds(at *pageMeta, known bool) error {
 			hi = value
 		}
 	}
-	if known && (!bytes.Equal(lo, at.min) || !bytes.Equal(hi, at.max)) {
+	if !bytes.Equal(lo, at.min) || !bytes.Equal(hi, at.max) {
 		return fmt.Errorf("bounds are %q and %q, %q and %q stated", lo, hi, at.min, at.max)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -277,24 +278,25 @@ func (s *replay) Next() (*Block, error) {
 
 func (s *replay) Close() error { return nil }
 
-// cpuData returns data like that of the TSBS devops cpu workload: 10 tags, 10 integer fields that walk between 0 and 100,
-// one row per host every ten seconds.
+// cpuData returns data like that of the TSBS devops cpu workload: 10 tags, 10 integer fields that walk between 0 and
+// 100, one row per host every ten seconds.
 func cpuData(hosts, rowsPerHost int, start int64) (FileInfo, []*Block) {
 	info := FileInfo{Database: "benchmark", Measurement: "cpu"}
 	info.Tags = []string{"arch", "datacenter", "hostname", "os", "rack", "region", "service", "service_environment",
 		"service_version", "team"}
-	for _, name := range []string{"guest", "guest_nice", "idle", "iowait", "irq", "nice", "softirq", "steal", "system", "user"} {
+	for name := range strings.FieldsSeq("guest guest_nice idle iowait irq nice softirq steal system user") {
 		info.Fields = append(info.Fields, ColumnDef{"usage_" + name, KindInt})
 	}
 	rng := rand.New(rand.NewPCG(7, uint64(start)))
 	var keys []string
 	for host := range hosts {
-		region := host % 9
-		keys = append(keys, key("arch", []string{"x64", "x86"}[host%2], "datacenter", fmt.Sprintf("eu-central-%d%c", region, 'a'+host%3),
-			"hostname", fmt.Sprintf("host_%d", host), "os", []string{"Ubuntu15.10", "Ubuntu16.04LTS", "Ubuntu16.10"}[host%3],
-			"rack", fmt.Sprint(host%100), "region", fmt.Sprintf("eu-central-%d", region), "service", fmt.Sprint(host%20),
-			"service_environment", []string{"production", "staging", "test"}[host%3], "service_version", fmt.Sprint(host%2),
-			"team", []string{"CHI", "LON", "NYC", "SF"}[host%4]))
+		region := fmt.Sprintf("eu-central-%d", host%9)
+		pick := func(values ...string) string { return values[host%len(values)] }
+		keys = append(keys, key("arch", pick("x64", "x86"), "datacenter", region+pick("a", "b", "c"),
+			"hostname", fmt.Sprintf("host_%d", host), "os", pick("Ubuntu15.10", "Ubuntu16.04LTS", "Ubuntu16.10"),
+			"rack", fmt.Sprint(host%100), "region", region, "service", fmt.Sprint(host%20),
+			"service_environment", pick("production", "staging", "test"), "service_version", pick("0", "1"),
+			"team", pick("CHI", "LON", "NYC", "SF")))
 	}
 	slices.Sort(keys)
 	var blocks []*Block

@@ -7,8 +7,8 @@ type TagEqual struct {
 	Key, Value string
 }
 
-// Selection says which rows and fields a scan yields: rows from Start to before Stop, in nanoseconds, that all Tags hold
-// for, with the named Fields. Rows that have none of the named fields are left out.
+// Selection says which rows and fields a scan yields: rows from Start to before Stop, in nanoseconds, that all Tags
+// hold for, with the named Fields. Rows that have none of the named fields are left out.
 type Selection struct {
 	Start, Stop int64
 	Tags        []TagEqual

@@ -163,7 +163,7 @@ func (w *fileWriter) addBlock(block *Block) error {
 	row := 0
 	for _, run := range block.Runs {
 		if run.Rows > len(block.Times)-row {
-			return fmt.Errorf("%w: %d runs have more than the block's %d rows", ErrSourceOrder, len(block.Runs), len(block.Times))
+			return fmt.Errorf("%w: runs have more than %d rows", ErrSourceOrder, len(block.Times))
 		}
 		if err := w.addRun(run.Key, block.Times[row:row+run.Rows]); err != nil {
 			return err
@@ -207,7 +207,7 @@ func (w *fileWriter) mapColumns(block *Block) error {
 			field++
 		}
 		if field == len(w.fields) || w.fields[field].def != (ColumnDef{column.Name, column.Kind}) {
-			return fmt.Errorf("%w: column %q of kind %v is out of order or not in the file", ErrSourceOrder, column.Name, column.Kind)
+			return fmt.Errorf("%w: %v column %q is late or not of the file", ErrSourceOrder, column.Kind, column.Name)
 		}
 		w.mapping = append(w.mapping, field)
 		field++

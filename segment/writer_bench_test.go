@@ -30,15 +30,13 @@ func benchmarkWrite(b *testing.B, info FileInfo, blocks []*Block, level int) {
 }
 
 func BenchmarkWriteL0(b *testing.B) {
-	b.Run("cpu", func(b *testing.B) {
-		info, blocks := cpuData(4000, 100, 0)
+	eachData(b, func(b *testing.B, info FileInfo, blocks []*Block) {
 		benchmarkWrite(b, info, blocks, 0)
 	})
 }
 
 func BenchmarkWriteL1(b *testing.B) {
-	b.Run("cpu", func(b *testing.B) {
-		info, blocks := cpuData(4000, 100, 0)
+	eachData(b, func(b *testing.B, info FileInfo, blocks []*Block) {
 		benchmarkWrite(b, info, blocks, 1)
 	})
 }

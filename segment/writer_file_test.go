@@ -2,6 +2,7 @@ package segment
 
 import (
 	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -43,18 +44,34 @@ func TestFooterIsAsDocumented(t *testing.T) {
 	for i := range metadata.RowGroups {
 		describeGroup(&got, &metadata.RowGroups[i])
 	}
-	golden := filepath.Join("testdata", "footer.golden")
+	checkGolden(t, "footer.golden", got.String())
+}
+
+func TestBytesOfAFileStayTheSame(t *testing.T) {
+	rows := []row{
+		{key("host", "a"), 1, map[string]cell{"f": float(0.5), "i": integer(-1), "s": text("one")}},
+		{key("host", "a"), 1_000_000_000, map[string]cell{"f": float(1.5), "u": unsigned(1)}},
+		{key("host", "b", "zone", "z"), 1, map[string]cell{"b": boolean(true), "i": integer(7)}},
+	}
+	file, _, _ := encode(t, rows, 0)
+	checkGolden(t, "level0.golden", hex.Dump(file))
+}
+
+// checkGolden compares with a file in testdata, or writes it.
+func checkGolden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
 	if *rewrite {
-		if err := os.WriteFile(golden, []byte(got.String()), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want, err := os.ReadFile(golden)
+	want, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("footer (-want +got)\n%s", diff)
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got)\n%s", name, diff)
 	}
 }
 
@@ -66,8 +83,9 @@ func describeGroup(w io.Writer, group *format.RowGroup) {
 	fmt.Fprintf(w, "\nrow group of %d rows, sorted by %s\n", group.NumRows, sorting)
 	for i := range group.Columns {
 		column := &group.Columns[i].MetaData
-		fmt.Fprintf(w, "%v: %v %v %v values %d nulls %d min %q max %q\n", column.PathInSchema, column.Type, column.Encoding,
-			column.Codec, column.NumValues, column.Statistics.NullCount, column.Statistics.MinValue, column.Statistics.MaxValue)
+		statistics := &column.Statistics
+		fmt.Fprintf(w, "%v: %v %v %v values %d nulls %d min %q max %q\n", column.PathInSchema, column.Type,
+			column.Encoding, column.Codec, column.NumValues, statistics.NullCount, statistics.MinValue, statistics.MaxValue)
 	}
 }
 
@@ -133,7 +151,8 @@ func TestAFailedWriteLeavesAGoodWriter(t *testing.T) {
 	want, _ := encodeBlocks(t, info, blocksOf(rows, 500))
 	var pool WriterPool
 	for limit := 0; limit < len(want); limit += 20 << 10 {
-		if _, err := pool.Write(&failingWriter{limit}, info, sourceOf(blocksOf(rows, 500)...)); !errors.Is(err, errFull) {
+		_, err := pool.Write(&failingWriter{limit}, info, sourceOf(blocksOf(rows, 500)...))
+		if !errors.Is(err, errFull) {
 			t.Errorf("after %d bytes: got %v", limit, err)
 		}
 	}
@@ -211,7 +230,8 @@ func TestDictionariesAreCut(t *testing.T) {
 	var blocks []*Block
 	value := strings.Repeat("v", 1000)
 	for i := range 20_000 {
-		blocks = append(blocks, &Block{Runs: []Run{{[]byte(key("id", fmt.Sprintf("%s%06d", value, i))), 1}}, Times: []int64{1},
+		series := key("id", fmt.Sprintf("%s%06d", value, i))
+		blocks = append(blocks, &Block{Runs: []Run{{[]byte(series), 1}}, Times: []int64{1},
 			Columns: []Column{{Name: "f", Kind: KindInt, Numbers: []uint64{uint64(i)}}}})
 	}
 	info := FileInfo{Measurement: "m", Level: 1, Tags: []string{"id"}, Fields: []ColumnDef{{"f", KindInt}}}

@@ -113,7 +113,9 @@ func (f *footerWriter) addTag(w *fileWriter, group *format.RowGroup, i int) erro
 	c := &tag.chunk
 	column := f.startColumn(c, KindTag, tag.name, w.pages.compress)
 	lo, hi := tag.textBounds()
-	column.MetaData.Statistics = format.Statistics{NullCount: c.nulls, MinValue: bytes.Clone(lo), MaxValue: bytes.Clone(hi)}
+	column.MetaData.Statistics = format.Statistics{
+		NullCount: c.nulls, MinValue: bytes.Clone(lo), MaxValue: bytes.Clone(hi),
+	}
 	f.written.Columns[i].add(c.rows-c.nulls, c.nulls, bounds{})
 	indexed := lo != nil
 	if indexed {
@@ -215,7 +217,9 @@ func (f *footerWriter) numberIndex(kind Kind, c *chunk) {
 
 // addColumn writes the pages of one column and completes its metadata and indexes. The places of the indexes are
 // relative until the end of the file.
-func (f *footerWriter) addColumn(w *fileWriter, group *format.RowGroup, c *chunk, column format.ColumnChunk, indexed bool) error {
+func (f *footerWriter) addColumn(
+	w *fileWriter, group *format.RowGroup, c *chunk, column format.ColumnChunk, indexed bool,
+) error {
 	if c.dictionary.length > 0 {
 		column.MetaData.DictionaryPageOffset = w.out.offset
 		if err := w.out.write(w.pages.buffer.bytes(c.dictionary)); err != nil {
