@@ -97,10 +97,14 @@ const benchmarkLines = 5000
 
 // BenchmarkParseBatch parses a request of 5,000 lines into a batch of two shards that was used before.
 func BenchmarkParseBatch(b *testing.B) {
+	engine := newTestEngine(b)
 	for _, body := range benchmarkBodies {
 		b.Run(body.name, func(b *testing.B) {
-			text := body.make(benchmarkLines)
-			benchmarkParse(b, text, func() Appender { return newUncheckedBatch() })
+			benchmarkParse(b, body.make(benchmarkLines), func(parse func(to Appender)) {
+				batch := engine.NewBatch("db")
+				defer batch.Release()
+				parse(batch)
+			})
 		})
 	}
 }
@@ -109,20 +113,23 @@ func BenchmarkParseBatch(b *testing.B) {
 func BenchmarkParse(b *testing.B) {
 	for _, body := range benchmarkBodies {
 		b.Run(body.name, func(b *testing.B) {
-			benchmarkParse(b, body.make(benchmarkLines), func() Appender { return discardPoints{} })
+			benchmarkParse(b, body.make(benchmarkLines), func(parse func(to Appender)) { parse(discardPoints{}) })
 		})
 	}
 }
 
-func benchmarkParse(b *testing.B, text []byte, appender func() Appender) {
+// benchmarkParse parses the text into what with provides.
+func benchmarkParse(b *testing.B, text []byte, with func(parse func(to Appender))) {
 	parser := NewParser(DefaultLineLimits())
 	b.ReportAllocs()
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
-		result, err := parser.Parse(text, PrecisionNanosecond, benchmarkTime, appender())
-		if err != nil || result.Refused > 0 {
-			b.Fatal(err, result.Errors)
-		}
+		with(func(to Appender) {
+			result, err := parser.Parse(text, PrecisionNanosecond, benchmarkTime, to)
+			if err != nil || result.Refused > 0 {
+				b.Fatal(err, result.Errors)
+			}
+		})
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchmarkLines, "ns/line")
 }

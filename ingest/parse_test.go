@@ -197,23 +197,6 @@ func TestParseReturnsTheErrorOfTheAppender(t *testing.T) {
 	}
 }
 
-func TestParseAllocatesNothingPerLine(t *testing.T) {
-	for _, body := range benchmarkBodies {
-		parser := NewParser(DefaultLineLimits())
-		count := func(lines int) float64 {
-			text := body.make(lines)
-			return testing.AllocsPerRun(10, func() {
-				if _, err := parser.Parse(text, PrecisionNanosecond, testDefaultTime, discardPoints{}); err != nil {
-					t.Fatal(err)
-				}
-			})
-		}
-		if few, many := count(10), count(5000); few != many {
-			t.Errorf("%s: %v allocations for 10 lines, %v for 5,000", body.name, few, many)
-		}
-	}
-}
-
 // TestParseWorkIsLinear needs minutes if any of these bodies takes time that grows with its square.
 func TestParseWorkIsLinear(t *testing.T) {
 	units := []string{

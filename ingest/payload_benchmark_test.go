@@ -33,6 +33,7 @@ func BenchmarkAppendPayload(b *testing.B) {
 
 // BenchmarkDecodePayload replays a request of 5,000 lines.
 func BenchmarkDecodePayload(b *testing.B) {
+	engine := newTestEngine(b)
 	for _, body := range benchmarkBodies {
 		b.Run(body.name, func(b *testing.B) {
 			text := body.make(benchmarkLines)
@@ -40,9 +41,11 @@ func BenchmarkDecodePayload(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {
-				if _, err := DecodePayload(payload, newNamedBatch); err != nil {
+				batch, err := DecodePayload(payload, engine.NewBatch)
+				if err != nil {
 					b.Fatal(err)
 				}
+				batch.Release()
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchmarkLines, "ns/line")
 		})
