@@ -16,7 +16,8 @@ import (
 const reservedKey = "time"
 
 // seriesKeyFieldBytes stand between the key of a series and that of a field in InfluxDB 1 and 2. We count as they do,
-// but for escapes: the measurement, two bytes and key and value for each tag, then four bytes and the longest field key.
+// but for escapes: the measurement, two bytes and key and value for each tag, then four bytes and the longest field
+// key.
 const seriesKeyFieldBytes = 4
 
 // readPoint reads the line that the Decoder stands at.
