@@ -1,6 +1,9 @@
 package segment
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // FileInfo is what a segment file says about itself, apart from its rows.
 type FileInfo struct {
@@ -11,6 +14,21 @@ type FileInfo struct {
 	Tags                     []string    // ascending
 	Fields                   []ColumnDef // ascending by name
 	Mixed                    bool        // holds rows of several partitions
+}
+
+// checkOrder makes sure that tags and fields ascend by name, which writing and reading rely on.
+func (i *FileInfo) checkOrder() error {
+	for j := 1; j < len(i.Tags); j++ {
+		if i.Tags[j-1] >= i.Tags[j] {
+			return fmt.Errorf("%w: tag %q after %q", ErrSourceOrder, i.Tags[j], i.Tags[j-1])
+		}
+	}
+	for j := 1; j < len(i.Fields); j++ {
+		if i.Fields[j-1].Name >= i.Fields[j].Name {
+			return fmt.Errorf("%w: field %q after %q", ErrSourceOrder, i.Fields[j].Name, i.Fields[j-1].Name)
+		}
+	}
+	return nil
 }
 
 // ColumnStats counts the cells of one column. Min and Max are bits as in Column.Numbers and hold only when Bounded: for

@@ -2,6 +2,7 @@ package segment
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -12,14 +13,16 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// footerGuessBytes is read from the end of a file at once, in the hope that it holds the footer.
-const footerGuessBytes = 16 << 10
+// tailBytes is read from the end of a file at once, in the hope that it holds the footer. It stays in memory, because it
+// often holds the page indexes too, and all of a small file.
+const tailBytes = 16 << 10
 
 // File is an open segment file. Its methods may be called by several goroutines.
 type File struct {
 	path      string
 	reader    io.ReaderAt
 	sizeBytes int64
+	tail      []byte // the last bytes of the file
 	info      FileInfo
 	written   Written
 	groups    []groupMeta
@@ -84,11 +87,15 @@ func (f *File) corrupt(offset int64, reason string, args ...any) error {
 
 // readAt fills buf from the file.
 func (f *File) readAt(buf []byte, offset int64) error {
+	if at := offset - (f.sizeBytes - int64(len(f.tail))); at >= 0 && at+int64(len(buf)) <= int64(len(f.tail)) {
+		copy(buf, f.tail[at:])
+		return nil
+	}
 	n, err := f.reader.ReadAt(buf, offset)
 	switch {
 	case n == len(buf):
 		return nil
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		return f.corrupt(offset, "the file ends after %d of %d bytes", n, len(buf))
 	default:
 		return fmt.Errorf("read %d bytes at %d of %s: %w", len(buf), offset, f.path, err)
@@ -102,11 +109,11 @@ func (f *File) readFooter() (footer []byte, at int64, err error) {
 	if f.sizeBytes < magic+trailer {
 		return nil, 0, f.corrupt(0, "%d bytes are too few", f.sizeBytes)
 	}
-	tail := make([]byte, min(f.sizeBytes, footerGuessBytes))
-	at = f.sizeBytes - int64(len(tail))
-	if err := f.readAt(tail, at); err != nil {
+	tail := make([]byte, min(f.sizeBytes, tailBytes))
+	if err := f.readAt(tail, f.sizeBytes-int64(len(tail))); err != nil {
 		return nil, 0, err
 	}
+	f.tail = tail
 	end := f.sizeBytes - trailer
 	if string(tail[len(tail)-len(parquetMagic):]) != parquetMagic {
 		return nil, 0, f.corrupt(end, "no Parquet file ends here")
@@ -115,15 +122,11 @@ func (f *File) readFooter() (footer []byte, at int64, err error) {
 	if length > end-magic {
 		return nil, 0, f.corrupt(end, "a footer of %d bytes is too long", length)
 	}
-	if end-length < at {
-		at = end - length
-		tail = make([]byte, length)
-		if err := f.readAt(tail, at); err != nil {
-			return nil, 0, err
-		}
-	}
-	footer = tail[end-length-at : end-at]
+	footer = make([]byte, length)
 	at = end - length
+	if err := f.readAt(footer, at); err != nil {
+		return nil, 0, err
+	}
 	digits, sum, err := footerChecksum(footer)
 	if err != nil {
 		return nil, 0, f.corrupt(at, "%v", err)

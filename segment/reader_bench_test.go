@@ -45,3 +45,31 @@ func BenchmarkScanL1(b *testing.B) {
 		benchmarkScan(b, info, blocks, 1)
 	})
 }
+
+// A flush of many measurements makes many small files.
+func BenchmarkSmallFile(b *testing.B) {
+	info, blocks := agentData(2, 5)
+	var pool WriterPool
+	file, _ := encodeBlocks(b, info, blocks)
+	b.Run("write", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := pool.Write(io.Discard, info, &replay{blocks: blocks}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(len(file)), "B/file")
+	})
+	b.Run("open", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			open(b, file)
+		}
+	})
+	b.Run("open and scan", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			scanAll(b, open(b, file), AllTime())
+		}
+	})
+}

@@ -16,8 +16,7 @@ var errClosed = errors.New("read of a closed scan")
 func (f *File) Scan(sel Selection) Source {
 	s := &scan{file: f, sel: sel, pages: newPageReader(f)}
 	for i, name := range f.info.Tags {
-		s.tags = append(s.tags, tagScan{name: name, tagCursor: tagCursor{prefix: tagPrefix(name)}})
-		s.tags[i].column = 1 + i
+		s.tags = append(s.tags, tagScan{column: 1 + i, tagCursor: tagCursor{prefix: tagPrefix(name)}})
 	}
 	s.filterTags()
 	for i, def := range f.info.Fields {
@@ -36,7 +35,6 @@ func (f *File) Scan(sel Selection) Source {
 // tagScan reads one tag of the file and knows which value is selected.
 type tagScan struct {
 	tagCursor
-	name     string
 	column   int // in groupMeta.chunks
 	filtered bool
 	want     string // "": rows that lack the tag

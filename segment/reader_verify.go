@@ -60,7 +60,6 @@ type verification struct {
 	pages       *pageReader
 	decodeEvery int
 	found       Written
-	time        timeCursor
 	tag         tagCursor
 	field       fieldCursor
 }

@@ -1,9 +1,7 @@
 package segment
 
 import (
-	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -26,7 +24,7 @@ const (
 	pageTextMin, pageTextMax     = 8 << 10, 128 << 10 // a page of strings ends with the one that reaches it
 	pageTextTotal                = 4 << 20            // of all columns' pages together
 	groupRowsMax                 = 1 << 20            // rows per row group of level 1
-	groupBytesMax                = 32 << 20           // encoded bytes after which a row group of level 1 ends
+	groupBytesMax                = 16 << 20           // encoded bytes after which a row group of level 1 ends
 	groupDictionaryBytes         = 8 << 20            // the same for the dictionaries of its tags
 	tagBoundBytes                = 64                 // a column with a longer tag value has no bounds
 	compressBytesMin             = 64                 // smaller pages are stored as they are
@@ -188,9 +186,8 @@ func parseInfo(metadata *format.FileMetaData) (info FileInfo, groupChecksums []u
 		}
 		info.Fields = append(info.Fields, ColumnDef{Name: elements[i].Name, Kind: kind})
 	}
-	byName := func(a, b ColumnDef) int { return strings.Compare(a.Name, b.Name) }
-	if !slices.IsSorted(info.Tags) || !slices.IsSortedFunc(info.Fields, byName) {
-		return info, nil, errors.New("columns are not sorted by name")
+	if err := info.checkOrder(); err != nil {
+		return info, nil, err
 	}
 	_, sums, _ := strings.Cut(values[metaChecksums], " ")
 	for _, text := range strings.Fields(sums) {

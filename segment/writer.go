@@ -77,16 +77,13 @@ func newFileWriter() *fileWriter {
 }
 
 func (w *fileWriter) write(out io.Writer, info FileInfo, src Source) (Written, error) {
-	if err := w.reset(out, info); err != nil {
-		return Written{}, err
-	}
-	if err := w.out.write([]byte(parquetMagic)); err != nil {
+	if err := w.begin(out, info); err != nil {
 		return Written{}, err
 	}
 	for {
 		block, err := src.Next()
 		if err == io.EOF { // an error that wraps io.EOF is not the end
-			break
+			return w.finish()
 		}
 		if err != nil {
 			return Written{}, err
@@ -95,14 +92,13 @@ func (w *fileWriter) write(out io.Writer, info FileInfo, src Source) (Written, e
 			return Written{}, err
 		}
 	}
-	if err := w.endGroup(); err != nil {
-		return Written{}, err
-	}
-	return w.footer.finish(&w.out, &w.info)
 }
 
 // reset prepares for a file with the columns of info.
 func (w *fileWriter) reset(out io.Writer, info FileInfo) error {
+	if err := info.checkOrder(); err != nil {
+		return err
+	}
 	w.out.reset(out)
 	if err := w.pages.reset(info.Level > 0); err != nil {
 		return err

@@ -202,6 +202,19 @@ func TestWriteRefusesWhatIsOutOfOrder(t *testing.T) {
 	}
 }
 
+func TestWriteRefusesUnsortedColumns(t *testing.T) {
+	for name, info := range map[string]FileInfo{
+		"tags":        {Tags: []string{"b", "a"}},
+		"tag twice":   {Tags: []string{"a", "a"}},
+		"fields":      {Fields: []ColumnDef{{"b", KindInt}, {"a", KindInt}}},
+		"field twice": {Fields: []ColumnDef{{"a", KindInt}, {"a", KindFloat}}},
+	} {
+		if _, err := new(WriterPool).Write(io.Discard, info, sourceOf()); !errors.Is(err, ErrSourceOrder) {
+			t.Errorf("%s: got %v, want %v", name, err, ErrSourceOrder)
+		}
+	}
+}
+
 // Files of level 1 are cut into row groups; a series and its tags continue in the next one.
 func TestRowGroupsAreCut(t *testing.T) {
 	info, blocks := cpuData(3, 500_000, 0)
