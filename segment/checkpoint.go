@@ -88,11 +88,10 @@ func (m *manifest) encode(w io.Writer, data []byte) error {
 
 // checkpointRecords yields the records of a checkpoint: one with everything but the segments, then these in portions.
 func checkpointRecords(c *catalog, unlinked []uint64) func(yield func(record) bool) {
-	metas := c.metas()
-	portions := (len(metas) + checkpointRecordSize - 1) / checkpointRecordSize
+	portions := portionsOf(c.metas())
 	first := record{
 		Checkpoint: &checkpointRecord{
-			Records: uint64(1 + portions), NextID: c.nextID, NextRank: c.nextRank, MaxSequence: c.maxSequence,
+			Records: uint64(1 + len(portions)), NextID: c.nextID, NextRank: c.nextRank, MaxSequence: c.maxSequence,
 			Unlinked: unlinked,
 		},
 		Shards: c.shards, Floors: c.floors, Databases: slices.Sorted(maps.Keys(c.databases)),
@@ -101,7 +100,7 @@ func checkpointRecords(c *catalog, unlinked []uint64) func(yield func(record) bo
 		if !yield(first) {
 			return
 		}
-		for portion := range slices.Chunk(metas, checkpointRecordSize) {
+		for _, portion := range portions {
 			var r record
 			r.addSegments(portion)
 			if !yield(r) {
@@ -109,6 +108,20 @@ func checkpointRecords(c *catalog, unlinked []uint64) func(yield func(record) bo
 			}
 		}
 	}
+}
+
+// portionsOf cuts segments into portions that fit into a record: not too many, and not with too many columns.
+func portionsOf(metas []*Meta) [][]*Meta {
+	var portions [][]*Meta
+	start, columns := 0, 0
+	for i, m := range metas {
+		columns += len(m.Columns)
+		if i+1 == len(metas) || i+1-start == recordSegmentsMax || columns >= recordColumnsMax {
+			portions = append(portions, metas[start:i+1])
+			start, columns = i+1, 0
+		}
+	}
+	return portions
 }
 
 func removeIfPresent(fsys vfs.FS, name string) error {

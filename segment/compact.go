@@ -66,11 +66,19 @@ type Compactor struct {
 	wake     chan struct{}
 	running  chan struct{} // holds a token while nobody compacts
 
-	attempts *attempts                       // of whoever has the token
-	settled  map[measurementKey]*segmentList // lists in which level 1 has nothing to merge; of whoever has the token
+	// What follows belongs to whoever has the token.
+	attempts *attempts
+	settled  map[measurementKey]*segmentList // lists in which level 1 has nothing to merge
+	idle     idle
 
 	statusMu sync.Mutex
 	status   CompactorStatus
+}
+
+// idle is a version in which nothing is due in level 0 before a time, if that is set.
+type idle struct {
+	version *version
+	until   time.Time
 }
 
 // CompactorStatus counts since the process began.
@@ -91,7 +99,7 @@ type CompactorStatus struct {
 
 const (
 	mergeFilesMax = 16   // segments that are open at once
-	jobFilesMax   = 4096 // segments that one edit replaces
+	jobFilesMax   = 1024 // segments that one edit replaces; the next look at what is urgent comes after it
 	mergeFanIn    = 8    // fewest segments of level 1 worth merging
 )
 

@@ -57,10 +57,10 @@ func (a *attempts) resting(now time.Time) func(*Segment) bool {
 	return func(sg *Segment) bool { return now.Before(a.restUntil[sg.meta.ID]) }
 }
 
-// failed takes note of a merge that failed.
-func (a *attempts) failed(m mergeTask, now time.Time) {
+// failed takes note of a merge that failed, and of the inputs that may be why.
+func (a *attempts) failed(m mergeTask, suspects []*Segment, now time.Time) {
 	if m.level > 0 {
-		a.rest(m, now)
+		a.rest(suspects, now)
 		return
 	}
 	last := a.byMeasurement[m.key]
@@ -68,7 +68,7 @@ func (a *attempts) failed(m mergeTask, now time.Time) {
 		last = &attempt{}
 		a.byMeasurement[m.key] = last
 	}
-	for _, sg := range m.inputs {
+	for _, sg := range suspects {
 		a.failures[sg.meta.ID]++
 	}
 	if len(m.inputs) == 1 {
@@ -92,9 +92,9 @@ func (a *attempts) postpone(segments []*Segment, now time.Time) {
 	}
 }
 
-func (a *attempts) rest(m mergeTask, now time.Time) {
+func (a *attempts) rest(suspects []*Segment, now time.Time) {
 	maps.DeleteFunc(a.restUntil, func(_ uint64, until time.Time) bool { return !now.Before(until) })
-	for _, sg := range m.inputs {
+	for _, sg := range suspects {
 		a.restUntil[sg.meta.ID] = now.Add(restAfterFailure)
 	}
 }

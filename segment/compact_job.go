@@ -37,6 +37,7 @@ func (c *Compactor) stepL0(ctx context.Context, forced bool) (did bool, next tim
 	t.forced = forced
 	j, next := planL0(view.version, t, c.bounds, c.attempts.admit, time.Now())
 	if j.empty() {
+		c.idle = idle{view.version, next}
 		return false, next, nil
 	}
 	c.count(func(s *CompactorStatus) { s.Running = true })
@@ -53,7 +54,24 @@ func (c *Compactor) stepL1(ctx context.Context) (did bool, err error) {
 	if j.empty() {
 		return false, nil
 	}
+	if room, err := c.hasRoom(j); !room {
+		return false, err
+	}
 	return c.run(ctx, j, nil)
+}
+
+// hasRoom tells whether the disk has room for the outputs of a job beside its inputs, and as much again for writes. A
+// job of level 0 does not ask: it must go on, and its outputs are smaller than what they replace.
+func (c *Compactor) hasRoom(j job) (bool, error) {
+	var need int64
+	for _, task := range j.merges {
+		need += 2 * task.sizeBytes
+	}
+	free, err := c.store.options.FS.FreeBytes(c.store.options.Dir)
+	if err != nil {
+		return false, fmt.Errorf("look for room for a merge: %w", err)
+	}
+	return free >= need, nil
 }
 
 // planL1Job takes the best run of each measurement until the job is full.
@@ -78,7 +96,11 @@ func (c *Compactor) planL1Job(v *version, now time.Time) job {
 // concern that merge.
 func (c *Compactor) interleave(ctx context.Context) error {
 	for ctx.Err() == nil {
-		did, _, err := c.stepL0(ctx, c.poked.Swap(false))
+		poked := c.poked.Swap(false)
+		if !poked && c.store.current.Load() == c.idle.version && !c.idle.passed(time.Now()) {
+			break
+		}
+		did, _, err := c.stepL0(ctx, poked)
 		if err != nil && ctx.Err() == nil {
 			c.logger.Warn("a merge failed and will be tried again", zap.Error(err))
 		}
@@ -88,6 +110,8 @@ func (c *Compactor) interleave(ctx context.Context) error {
 	}
 	return ctx.Err()
 }
+
+func (i idle) passed(now time.Time) bool { return !i.until.IsZero() && !now.Before(i.until) }
 
 // run merges what a job names and replaces it by one edit. What fails stays live and is noted; the rest goes on.
 func (c *Compactor) run(ctx context.Context, j job, m *meter) (did bool, err error) {
@@ -117,6 +141,8 @@ func (c *Compactor) run(ctx context.Context, j job, m *meter) (did bool, err err
 		return false, errors.Join(r.failure, c.noteFailure(err, r.done...))
 	}
 	c.noteDone(r, j)
+	c.logger.Debug("compacted", zap.Int("merges", len(r.done)), zap.Int("segments_in", len(r.edit.Remove)),
+		zap.Int("segments_out", len(r.edit.Add)), zap.Int("promoted", len(j.promotes)))
 	return true, r.failure
 }
 
@@ -161,13 +187,27 @@ func (c *Compactor) commit(e Edit, outputs []*PendingFile) error {
 func (c *Compactor) noteFailure(err error, tasks ...mergeTask) error {
 	now := time.Now()
 	for _, task := range tasks {
-		c.attempts.failed(task, now)
+		c.attempts.failed(task, suspects(task, err), now)
 	}
 	c.count(func(s *CompactorStatus) {
 		s.Failures++
 		s.LastError, s.LastErrorTime = err.Error(), now
 	})
 	return err
+}
+
+// suspects are the inputs that may be why a merge failed: the damaged one, if the error names it, otherwise all.
+func suspects(task mergeTask, err error) []*Segment {
+	var corruption *CorruptionError
+	if !errors.As(err, &corruption) {
+		return task.inputs
+	}
+	for _, sg := range task.inputs {
+		if sg.store.path(sg.meta) == corruption.Path {
+			return []*Segment{sg}
+		}
+	}
+	return task.inputs
 }
 
 func (c *Compactor) noteDone(r result, j job) {

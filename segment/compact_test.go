@@ -15,6 +15,8 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+
+	"lineweir/internal/vfs"
 )
 
 func TestMain(m *testing.M) {
@@ -313,6 +315,56 @@ func TestLevel1IsMergedInTiers(t *testing.T) {
 		t.Errorf("each row was written %.1f times", amplification)
 	} else {
 		t.Logf("each row was written %.1f times; %d segments are left", amplification, s.Level(1).Segments)
+	}
+}
+
+func TestADamagedFileOfLevel1IsLeftAlone(t *testing.T) {
+	s := openTestStore(t, StoreOptions{Dir: t.TempDir()})
+	c := newTestCompactor(t, CompactorOptions{Store: s})
+	c.bounds.fanIn = 4
+	for i := range 5 {
+		addL0(t, s, map[string][]row{"cpu": series(fmt.Sprint(i), noon, 10, 1)})
+		if _, _, err := c.stepL0(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	view := s.Acquire(nil)
+	defer view.Release()
+	l1 := view.Segments("db", "cpu")
+	damaged := l1[len(l1)-1].Meta()
+	damage(t, s, damaged)
+	if did, err := c.CompactOnce(t.Context()); did || !isCorruption(err) {
+		t.Fatalf("with the damaged file: %t, %v", did, err)
+	}
+	if did, err := c.CompactOnce(t.Context()); !did || err != nil {
+		t.Fatalf("without the damaged file: %t, %v", did, err)
+	}
+	if got := takeSnapshot(s).Order["db/cpu"]; len(got) != 2 || got[1] != damaged.ID {
+		t.Errorf("live are %v, want the damaged %d and one that the others became", got, damaged.ID)
+	}
+	if did, err := c.CompactOnce(t.Context()); did || err != nil {
+		t.Errorf("in the end: %t, %v", did, err)
+	}
+}
+
+func TestLevel1IsNotMergedOnAFullDisk(t *testing.T) {
+	full := false
+	s := openTestStore(t, StoreOptions{Dir: t.TempDir(), FS: diskFS{vfs.OS, &full}})
+	c := newTestCompactor(t, CompactorOptions{Store: s})
+	c.bounds.fanIn = 4
+	for i := range 4 {
+		addL0(t, s, map[string][]row{"cpu": series(fmt.Sprint(i), noon, 10, 1)})
+		if _, _, err := c.stepL0(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	full = true
+	if did, err := c.CompactOnce(t.Context()); did || err != nil {
+		t.Errorf("on a full disk: %t, %v", did, err)
+	}
+	full = false
+	if did, err := c.CompactOnce(t.Context()); !did || err != nil {
+		t.Errorf("with room: %t, %v", did, err)
 	}
 }
 

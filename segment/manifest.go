@@ -31,14 +31,15 @@ type manifest struct {
 }
 
 const (
-	manifestMagic        = "lwmanif\n"
-	manifestVersion      = 1
-	manifestHeaderBytes  = 24
-	recordMagic          = "lwed"
-	recordHeaderBytes    = 20
-	recordPayloadMax     = 1 << 30
-	rotateBytesMin       = 1 << 20
-	checkpointRecordSize = 1000 // segments in one record of a checkpoint
+	manifestMagic       = "lwmanif\n"
+	manifestVersion     = 1
+	manifestHeaderBytes = 24
+	recordMagic         = "lwed"
+	recordHeaderBytes   = 20
+	recordPayloadMax    = 1 << 30
+	rotateBytesMin      = 1 << 20
+	recordSegmentsMax   = 1000   // in one record of a checkpoint
+	recordColumnsMax    = 20_000 // of all segments in one record of a checkpoint
 )
 
 func manifestChecksum(parts ...[]byte) uint32 {

@@ -206,6 +206,34 @@ func TestAnotherVersionIsNoDamage(t *testing.T) {
 	}
 }
 
+func TestPortionsOf(t *testing.T) {
+	tests := []struct {
+		name     string
+		segments int
+		columns  int
+		want     []int
+	}{
+		{"none", 0, 0, nil},
+		{"few", 3, 10, []int{3}},
+		{"as many as fit", recordSegmentsMax, 1, []int{recordSegmentsMax}},
+		{"one more", recordSegmentsMax + 1, 1, []int{recordSegmentsMax, 1}},
+		{"many columns", 5, recordColumnsMax / 2, []int{2, 2, 1}},
+		{"more columns than fit", 2, recordColumnsMax + 1, []int{1, 1}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			metas := slices.Repeat([]*Meta{{Columns: make([]ColumnDef, tt.columns)}}, tt.segments)
+			var got []int
+			for _, portion := range portionsOf(metas) {
+				got = append(got, len(portion))
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("portions of %v segments, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
 func FuzzReplay(f *testing.F) {
 	f.Add([]byte(`{"databases":["a"]}`), []byte(`{"shards":1,"floors":[3]}`), 5)
 	f.Add([]byte(`{"schemas":[{"tags":["a"]}],"add":[{"id":1,"level":0,"database":"d","measurement":"m","rank":1,`+

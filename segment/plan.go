@@ -285,11 +285,19 @@ func passes(lifted, other *Meta, highest uint64) bool {
 		lifted.MinTime <= other.MaxTime && other.MinTime <= lifted.MaxTime
 }
 
+// mixedBytesMax bounds a merge that may write many partitions at once, because each holds a row group in memory.
+const mixedBytesMax = 64 << 20
+
 // acceptable bounds what closing a run has dragged in: no more rows than the run itself has, so that the cost of a
 // merge stays within twice that of the run, whose bound growth gives.
 func acceptable(closed, run []*Segment, b planBounds, resting func(*Segment) bool) bool {
+	if slices.ContainsFunc(closed, isMixed) && newMergeTask(measurementKey{}, 1, closed).sizeBytes > mixedBytesMax {
+		return false
+	}
 	return len(closed) <= 2*b.mergeFiles && sumRows(closed) <= 2*sumRows(run) && !slices.ContainsFunc(closed, resting)
 }
+
+func isMixed(sg *Segment) bool { return sg.meta.Mixed }
 
 // layout says to which output of a merge a row goes.
 type layout struct {

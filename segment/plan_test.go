@@ -199,6 +199,22 @@ func TestPlanL1(t *testing.T) {
 	}
 }
 
+func TestARunWithAMixedFileIsBounded(t *testing.T) {
+	b := testBounds
+	b.fileBytes = 1 << 30
+	for _, sizeBytes := range []int64{mixedBytesMax / 4, mixedBytesMax/4 + 1} {
+		var l1 []*Segment
+		for rank := range uint64(4) {
+			l1 = append(l1, planned(Meta{ID: rank, Level: 1, Rank: rank, Rows: 10, SizeBytes: sizeBytes, Mixed: true}))
+		}
+		slices.SortFunc(l1, newestFirst)
+		run := planL1(l1, b, func(*Segment) bool { return false })
+		if want := 4*sizeBytes <= mixedBytesMax; (run != nil) != want {
+			t.Errorf("of four mixed files with %d bytes each, %d are merged, want that they are: %t", sizeBytes, len(run), want)
+		}
+	}
+}
+
 func TestPlanLayout(t *testing.T) {
 	rows := map[int64]int64{}
 	for partition := range int64(openPartitionsMax) {
@@ -371,7 +387,7 @@ func TestAttempts(t *testing.T) {
 	if width, _ := a.admit(key, oldest, now); width != math.MaxInt {
 		t.Errorf("at first the width is %d", width)
 	}
-	a.failed(task(3), now)
+	a.failed(task(3), segments, now)
 	if width, at := a.admit(key, oldest, now); width != 0 || at != now.Add(retryAfterMin) {
 		t.Errorf("after a failure the width is %d until %v", width, at)
 	}
@@ -379,8 +395,8 @@ func TestAttempts(t *testing.T) {
 	if width, _ := a.admit(key, oldest, now); width != 1 {
 		t.Errorf("after a failure of 3 the next takes %d, want 1", width)
 	}
-	a.failed(task(1), now)
-	a.failed(task(1), now)
+	a.failed(task(1), []*Segment{oldest}, now)
+	a.failed(task(1), []*Segment{oldest}, now)
 	now = now.Add(time.Second)
 	if width, _ := a.admit(key, oldest, now); width != promoteOldest {
 		t.Errorf("after 3 failures the width is %d, want promotion", width)
@@ -398,7 +414,7 @@ func TestAttempts(t *testing.T) {
 		t.Errorf("after a success the width is %d, failures are %v", width, a.failures)
 	}
 	for range 100 {
-		a.failed(task(1), now)
+		a.failed(task(1), []*Segment{oldest}, now)
 	}
 	if _, at := a.admit(key, segments[0], now); at != now.Add(retryAfterMax) {
 		t.Errorf("after many failures the next is at %v, want %v later", at, retryAfterMax)
