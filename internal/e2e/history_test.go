@@ -1,0 +1,126 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// outcome is what a writer knows about a batch that it sent.
+type outcome uint8
+
+const (
+	unanswered outcome = iota
+	acknowledged
+	refused
+)
+
+// history is the outcome of every batch that was sent, by the batch's number.
+type history struct {
+	mu       sync.Mutex
+	outcomes []outcome
+}
+
+func (h *history) begin() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.outcomes = append(h.outcomes, unanswered)
+	return len(h.outcomes) - 1
+}
+
+func (h *history) end(batch int, outcome outcome) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.outcomes[batch] = outcome
+}
+
+// batchPoints is the number of points in a batch. They go to several measurements, series and days.
+const batchPoints = 20
+
+var batchMeasurements = []string{"kill_a", "kill_b", "kill_c"}
+
+// batchLines makes the points of a batch. No two points of all batches have the same time.
+func batchLines(batch int) string {
+	var text strings.Builder
+	const day = 86_400_000_000_000
+	for line := range batchPoints {
+		fmt.Fprintf(&text, "%s,host=h%d batch=%di,line=%di,load=%d.5,note=\"batch %d, line %d\" %d\n",
+			batchMeasurements[line%len(batchMeasurements)], (batch+line)%17, batch, line, batch, batch, line,
+			1_700_000_000_000_000_000+int64(batch%3)*day+int64(batch*batchPoints+line))
+	}
+	return text.String()
+}
+
+// checkCount compares the number of stored points with what must and what may be there.
+func (h *history) checkCount(t *testing.T, s *server) {
+	t.Helper()
+	counts := map[outcome]int{}
+	for _, outcome := range h.outcomes {
+		counts[outcome]++
+	}
+	stored := 0
+	each := map[string]int{}
+	for _, measurement := range batchMeasurements {
+		each[measurement] = s.count(t, "kill", measurement)
+		stored += each[measurement]
+	}
+	least := counts[acknowledged] * batchPoints
+	most := least + counts[unanswered]*batchPoints
+	if stored < least || stored > most || stored%batchPoints != 0 {
+		t.Errorf("%d points are stored (%v), want from %d to %d and whole batches of %d",
+			stored, each, least, most, batchPoints)
+	}
+}
+
+// check compares every stored point with the batches, and returns how many there are.
+func (h *history) check(t *testing.T, s *server) int {
+	t.Helper()
+	got := points{}
+	for _, measurement := range batchMeasurements {
+		maps.Copy(got, s.scan(t, "kill", measurement))
+	}
+	stored := len(got)
+	for batch, outcome := range h.outcomes {
+		if present := take(t, got, batch); !outcome.allows(present) {
+			t.Errorf("batch %d was %s, and %d of its %d points are stored", batch, outcome, present, batchPoints)
+		}
+	}
+	if len(got) > 0 {
+		t.Errorf("%d points are stored that nobody wrote", len(got))
+	}
+	return stored
+}
+
+// take removes the points of the batch, and returns how many there were.
+func take(t *testing.T, stored points, batch int) int {
+	t.Helper()
+	want, err := parsePoints(batchLines(batch))
+	if err != nil {
+		t.Fatal(err)
+	}
+	present := 0
+	for identity, fields := range want {
+		if stored[identity] == fields {
+			present++
+			delete(stored, identity)
+		}
+	}
+	return present
+}
+
+func (o outcome) allows(present int) bool {
+	switch o {
+	case acknowledged:
+		return present == batchPoints
+	case refused:
+		return present == 0
+	default:
+		return present == 0 || present == batchPoints
+	}
+}
+
+func (o outcome) String() string {
+	return [...]string{"cut off", "acknowledged", "refused"}[o]
+}

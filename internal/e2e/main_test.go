@@ -1,0 +1,89 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// scratch holds what the tests of one process share: binaries and installed packages.
+var scratch string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "lineweir-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	scratch = dir
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		os.RemoveAll(dir)
+		os.Exit(code)
+	}))
+}
+
+// lineweir builds the server once and returns its path.
+var lineweir = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(scratch, "lineweir")
+	return path, command("go", "build", "-C", filepath.Join("..", ".."), "-o", path, ".")
+})
+
+// command runs a tool to its end; its error holds what the tool printed.
+func command(name string, arguments ...string) error {
+	return run(exec.Command(name, arguments...))
+}
+
+func run(cmd *exec.Cmd) error {
+	output, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, output)
+	}
+	return nil
+}
+
+// outside skips what can't be tested here: children gain nothing from the race detector, and Windows has no SIGTERM.
+func outside(t *testing.T) {
+	t.Helper()
+	if raceEnabled {
+		t.Skip("the race detector doesn't see into child processes")
+	}
+	if runtime.GOOS == "windows" {
+		t.Skip("the tests stop their servers with SIGTERM, which Windows lacks")
+	}
+}
+
+// require skips the test if err says why the tool can't be had, and fails it if LINEWEIR_REQUIRE names the tool.
+func require(t *testing.T, tool string, err error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	if required(tool) {
+		t.Fatalf("LINEWEIR_REQUIRE names %s, which can't be had: %v", tool, err)
+	}
+	t.Skipf("no %s: %v", tool, err)
+}
+
+func required(tool string) bool {
+	return slices.Contains(strings.Split(os.Getenv("LINEWEIR_REQUIRE"), ","), tool)
+}
+
+// found returns nil if the machine has every one of the programs.
+func found(names ...string) error {
+	var missing []error
+	for _, name := range names {
+		if _, err := exec.LookPath(name); err != nil {
+			missing = append(missing, err)
+		}
+	}
+	return errors.Join(missing...)
+}
