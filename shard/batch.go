@@ -204,6 +204,9 @@ func (b *Batch) measurement(name []byte) (*batchMeasurement, error) {
 		return b.last, nil
 	}
 	m, ok := b.measurements[string(name)]
+	if len(b.order) >= b.limits.MeasurementsPerBatch && (!ok || !m.active) {
+		return nil, pointError("more than %d measurements in one request", b.limits.MeasurementsPerBatch)
+	}
 	if !ok {
 		m = &batchMeasurement{
 			name: string(name), index: map[string]int32{}, tags: map[string]int{},
@@ -213,9 +216,6 @@ func (b *Batch) measurement(name []byte) (*batchMeasurement, error) {
 	}
 	if m.active {
 		return m, nil
-	}
-	if len(b.order) >= b.limits.MeasurementsPerBatch {
-		return nil, pointError("more than %d measurements in one request", b.limits.MeasurementsPerBatch)
 	}
 	m.known = b.schema.lookup(b.database, m.name)
 	return m, nil

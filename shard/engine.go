@@ -83,6 +83,7 @@ func Open(o Options) (*Engine, error) {
 		return nil, errors.Join(err, e.closeFiles())
 	}
 	e.batches.New = func() any { return newBatch(e.schema, o.Limits, len(e.allShards())) }
+	e.enter(stateRecovering, "")
 	return e, nil
 }
 
@@ -262,7 +263,6 @@ func (e *Engine) SetCompaction(bytesPerSecond *int64, paused *bool) error {
 		pause = *paused
 	}
 	e.tier.compactor.SetLimit(rate, pause)
-	e.logger.Info("compaction limit changed", zap.Int64("max_bytes_per_second", rate), zap.Bool("paused", pause))
 	return nil
 }
 

@@ -285,11 +285,13 @@ func startGated(t testing.TB, o Options) (*Engine, *refusingGate) {
 	return e, gate
 }
 
-// fillUntilRefused writes points of one series until one is refused, and returns how many were taken.
+// fillUntilRefused writes points of a kilobyte of one series until one is refused, and returns how many were taken.
 func fillUntilRefused(t testing.TB, e *Engine, series string) (taken int64, refused *BackpressureError) {
 	t.Helper()
 	for n := int64(0); n < 1_000_000; n++ {
-		err := put(e, "db", at(series, n, n))
+		p := at(series, n, n)
+		p.Fields["text"] = strings.Repeat("x", 1000)
+		err := put(e, "db", p)
 		if errors.As(err, &refused) {
 			return n, refused
 		}

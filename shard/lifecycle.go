@@ -49,7 +49,7 @@ func (e *Engine) refusal(cause, detail string) *BackpressureError {
 func (e *Engine) enter(state, reason string) {
 	e.state.mu.Lock()
 	defer e.state.mu.Unlock()
-	if e.state.state == stateReadOnly && state != stateDraining && state != stateClosed {
+	if e.state.state == state || e.state.state == stateReadOnly && state != stateDraining && state != stateClosed {
 		return
 	}
 	if e.state.reason == "" || reason != "" {

@@ -3,6 +3,7 @@ package shard
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -20,13 +21,13 @@ type recovery struct {
 	frames   atomic.Int64
 	rows     atomic.Int64
 	skipped  atomic.Int64
+	batch    *Batch // of the frame that is replayed
 }
 
 // Recover replays the log into the memtables, sealing and flushing as it goes, adopts the configured number of shards,
 // and opens the engine for writes. Nothing gates it: it is how bytes get out. After an error, or when ctx ends, the
 // engine must be shut down.
 func (e *Engine) Recover(ctx context.Context) error {
-	e.enter(stateRecovering, "")
 	started := time.Now()
 	floors := e.store.Floors()
 	e.recovery.running.Store(true)
@@ -49,6 +50,7 @@ func (e *Engine) Recover(ctx context.Context) error {
 		return err
 	}
 	e.recovery.running.Store(false)
+	e.recovery.batch = nil
 	e.logger.Info("recovered", zap.Int64("frames", e.recovery.frames.Load()), zap.Int64("rows", e.recovery.rows.Load()),
 		zap.Int64("rows_skipped", e.recovery.skipped.Load()), zap.Duration("took", time.Since(started)))
 	e.watchDisk()
@@ -73,12 +75,8 @@ func (e *Engine) replayFrame(f wal.Frame, floors []uint64) error {
 	if f.Type != frameWrite {
 		return fmt.Errorf("%w: frame %d has the unknown type %d", ErrCorrupt, f.Sequence, f.Type)
 	}
-	b, err := e.options.Decode(f.Payload, e.NewBatch)
+	b, err := e.options.Decode(f.Payload, e.newReplayBatch)
 	if err != nil {
-		return fmt.Errorf("%w: frame %d: %w", ErrCorrupt, f.Sequence, err)
-	}
-	defer b.Release()
-	if err := e.checkSchema(b); err != nil {
 		return fmt.Errorf("%w: frame %d: %w", ErrCorrupt, f.Sequence, err)
 	}
 	w := newWrite(b, nil)
@@ -96,6 +94,17 @@ func (e *Engine) replayFrame(f wal.Frame, floors []uint64) error {
 	e.recovery.frames.Add(1)
 	e.recovery.sequence.Store(f.Sequence)
 	return nil
+}
+
+// newReplayBatch returns a batch without limits: what was accepted once is accepted again, whatever the configuration
+// says now.
+func (e *Engine) newReplayBatch(database string) *Batch {
+	if e.recovery.batch == nil {
+		limits := Limits{ColumnsPerMeasurement: math.MaxInt, MeasurementsPerBatch: math.MaxInt}
+		e.recovery.batch = newBatch(e.schema, limits, len(e.allShards()))
+	}
+	e.recovery.batch.reset(database)
+	return e.recovery.batch
 }
 
 // replayPart inserts the rows of one shard, after a seal and a flush where they do not fit.

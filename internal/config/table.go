@@ -37,7 +37,7 @@ var keys = []key{
 		change: "Raise it for clients on very slow links; lower it against clients that hold connections on purpose.",
 	},
 	{
-		path: "http.max_body_bytes", kind: kindBytes, unit: "bytes", standard: "25MB", min: "1KiB", max: "128MiB",
+		path: "http.max_body_bytes", kind: kindBytes, unit: "bytes", standard: "25MB", min: "1KiB", max: "100MB",
 		about: "The longest body of a write, both as sent and after decompression. A longer one is answered 413.",
 		change: "Raise it for backfills with large batches; every concurrent request may need about four times as " +
 			"much memory.",
