@@ -409,3 +409,22 @@ func TestAnotherNumberOfShardsIsAdopted(t *testing.T) {
 		o = next
 	}
 }
+
+// Between Open and Recover nothing is taken: a write would meet a log that is not replayed yet.
+func TestNothingIsTakenBeforeTheReplay(t *testing.T) {
+	e, err := Open(testOptions(t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shutdown(t, e)
+	if err := e.Ready(); err == nil {
+		t.Error("the engine is ready before the replay")
+	}
+	var refused *BackpressureError
+	if err := put(e, "db", at("a", 1, 1)); !errors.As(err, &refused) || refused.Cause != CauseRecovering {
+		t.Errorf("a write got %v, want recovering", err)
+	}
+	if _, err := e.Scan(context.Background(), Query{Database: "db", Measurement: "m"}); err == nil {
+		t.Error("a scan was answered before the replay")
+	}
+}
