@@ -96,7 +96,7 @@ func countPartitions(ctx context.Context, sg *Segment, rows map[int64]int64) err
 	}
 	for {
 		block, err := source.Next()
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF {
 			return source.Close()
 		}
 		if err = cmp.Or(err, ctx.Err()); err != nil {
@@ -118,7 +118,7 @@ func (c *Compactor) split(ctx context.Context, task mergeTask, m *meter, s *spli
 	defer func() { err = errors.Join(err, merged.Close()) }()
 	for {
 		block, err := merged.Next()
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF { // an error that wraps io.EOF is not the end
 			return nil
 		}
 		if err != nil {

@@ -58,8 +58,9 @@ func (p *PendingFile) Write(src Source) (Meta, error) {
 	}
 	for {
 		block, err := src.Next()
-		if errors.Is(err, io.EOF) {
-			return p.meta, p.finish()
+		if err == io.EOF { // an error that wraps io.EOF is not the end
+			err = p.finish()
+			return p.meta, err
 		}
 		if err != nil {
 			return Meta{}, fmt.Errorf("read rows for segment %s: %w", p.path(), err)

@@ -59,7 +59,7 @@ func (s *Store) makeDurableLocked(e Edit) error {
 	if err := s.ReadOnly(); err != nil {
 		return fmt.Errorf("%w: %w", ErrReadOnly, err)
 	}
-	if err := errors.Join(e.checkNames(), s.catalog.check(e)); err != nil {
+	if err := s.checkLocked(e); err != nil {
 		return fmt.Errorf("check manifest edit: %w", err)
 	}
 	s.catalog.assignRanks(e.Add)
@@ -77,6 +77,16 @@ func (s *Store) makeDurableLocked(e Edit) error {
 		return s.poisonWith(fmt.Errorf("%w: %w", ErrOutcomeUnknown, err))
 	}
 	return nil
+}
+
+func (s *Store) checkLocked(e Edit) error {
+	if err := e.checkNames(); err != nil {
+		return err
+	}
+	if err := s.catalog.check(e); err != nil {
+		return err
+	}
+	return s.current.Load().checkRanks(s.catalog, e)
 }
 
 // checkRoom refuses an edit while the disk is too full for it, so that a full disk is not a failed write.

@@ -167,8 +167,10 @@ func TestFloorsOnlyRise(t *testing.T) {
 
 func TestApplyRefusesWhatDoesNotFit(t *testing.T) {
 	s := openTestStore(t, StoreOptions{Dir: t.TempDir()})
-	live := mustApply(t, s, Edit{Shards: 1, Floors: []uint64{0},
-		Add: []Meta{placeholder(t, s, Meta{Database: "db", Measurement: "m"})}})[0]
+	added := mustApply(t, s, Edit{Shards: 1, Floors: []uint64{0}, Add: []Meta{
+		placeholder(t, s, Meta{Database: "db", Measurement: "m"}), placeholder(t, s, Meta{Database: "db", Measurement: "m"}),
+	}})
+	live, newer := added[0], added[1]
 	good := Meta{ID: 50, Database: "db", Measurement: "m", SizeBytes: 1, Rows: 1}
 	with := func(change func(*Meta)) Edit {
 		m := good
@@ -196,6 +198,9 @@ func TestApplyRefusesWhatDoesNotFit(t *testing.T) {
 		{"invalid UTF-8", with(func(m *Meta) { m.Measurement = "\xff" }), nil},
 		{"invalid UTF-8 in a column", with(func(m *Meta) { m.Columns = []ColumnDef{{"\xff", KindInt}} }), nil},
 		{"invalid UTF-8 in a database", Edit{Databases: []string{"\xff"}}, nil},
+		{"promote past an older one", Edit{Promote: []uint64{newer.ID}}, nil},
+		{"merge past an older one", Edit{Remove: []uint64{newer.ID},
+			Add: with(func(m *Meta) { m.Level, m.Rank = 1, newer.Rank }).Add}, nil},
 		{"too few floors", Edit{Floors: []uint64{}}, nil},
 		{"new shards without floors", Edit{Shards: 2}, nil},
 		{"negative shards", Edit{Shards: -1, Floors: []uint64{1}}, nil},

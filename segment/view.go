@@ -2,6 +2,7 @@ package segment
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -72,6 +73,46 @@ func (v *version) next(c *catalog, gone []*Meta, added []*Segment) *version {
 		n.lists[key] = list
 	}
 	return n
+}
+
+// checkRanks refuses an edit after which a segment of level 1 would be no older than one that stays in level 0: readers
+// would take the older of two writes.
+func (v *version) checkRanks(c *catalog, e Edit) error {
+	incoming := make(map[measurementKey]uint64) // highest rank that comes to level 1
+	leaving := make(map[uint64]struct{}, len(e.Remove)+len(e.Promote))
+	for _, id := range e.Remove {
+		leaving[id] = struct{}{}
+	}
+	for _, id := range e.Promote {
+		leaving[id] = struct{}{}
+		m := c.segments[id]
+		incoming[keyOf(m)] = max(incoming[keyOf(m)], m.Rank)
+	}
+	for i := range e.Add {
+		if m := &e.Add[i]; m.Level == 1 {
+			incoming[keyOf(m)] = max(incoming[keyOf(m)], m.Rank)
+		}
+	}
+	for key, rank := range incoming {
+		if err := v.lists[key].checkRank(rank, leaving); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkRank requires that every segment that stays in level 0 has a higher rank. A nil list has none.
+func (l *segmentList) checkRank(rank uint64, leaving map[uint64]struct{}) error {
+	if l == nil {
+		return nil
+	}
+	for _, sg := range l.level0() {
+		if _, leaves := leaving[sg.meta.ID]; !leaves && sg.meta.Rank <= rank {
+			return fmt.Errorf("a segment of rank %d would come to level 1 while segment %d of rank %d stays in level 0",
+				rank, sg.meta.ID, sg.meta.Rank)
+		}
+	}
+	return nil
 }
 
 func newVersion(number uint64, c *catalog) *version {
