@@ -20,7 +20,7 @@ var repository = filepath.Join("..", "..")
 var readmePrints = []string{
 	`^HTTP/1\.1 204 No Content\r\n(?s:.*)\r\n\r\nweather,city=Oslo note="snow",temperature=-3\.5 1767225600000000000\n$`,
 	`^\{"max_bytes_per_second":0,"paused":true\}\n(batch \d+: 204\n)+batch \d+: 503\n$`,
-	`^HTTP/1\.1 503 Service Unavailable\r\n(?s:.*)\r\nRetry-After: [1-9]\d*\r\n(?s:.*)"cause":"l0_full","retry_after_seconds":[1-9]`,
+	`^HTTP/1\.1 503 Service Unavailable\r\n(?s:.*)\r\nRetry-After: [1-9]\d*\r\n(?s:.*)"cause":"l0_full",`,
 	`^204\n$`,
 	`^\{"version":.*"capacity_bytes":524288,.*"l0_full":[1-9]`,
 	`^\{"max_bytes_per_second":0,"paused":false\}\n(\{"error":.*\}\n)*204\n\{"points":\d+,"values":\d+\}\n$`,
@@ -172,8 +172,7 @@ for (const row of result.getRows()) console.log(row.map(String).join("|"));
 ' "$2"
 `
 
-// runWithDuckDB runs a block that calls duckdb; without it the expectation of the block is left out, in a subtest of its
-// own that is skipped.
+// runWithDuckDB runs a block that calls duckdb in a subtest. Where that is skipped, so is what the block should print.
 func (r *reader) runWithDuckDB(t *testing.T, command string) {
 	t.Helper()
 	at := len(r.printed)
@@ -249,8 +248,8 @@ func TestREADMENamesEverything(t *testing.T) {
 	s.stop(t)
 }
 
-// readmeMetrics matches the names of metrics in a text, in which _{a,b} stands for alternatives, * for anything, and other
-// braces hold labels.
+// readmeMetrics matches the names of metrics in a text, in which _{a,b} stands for alternatives, * for anything, and
+// other braces hold labels.
 func readmeMetrics(text string) *regexp.Regexp {
 	var patterns []string
 	for _, name := range regexp.MustCompile(`lineweir_[\w{},*]+`).FindAllString(text, -1) {
@@ -258,4 +257,34 @@ func readmeMetrics(text string) *regexp.Regexp {
 		patterns = append(patterns, strings.NewReplacer("{", "(", ",", "|", "}", ")", "*", `\w+`).Replace(name))
 	}
 	return regexp.MustCompile("^(" + strings.Join(patterns, "|") + ")$")
+}
+
+// TestARCHITECTURENamesRealTests requires that every test that ARCHITECTURE.md relies on exists.
+func TestARCHITECTURENamesRealTests(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(repository, "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	real := map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(t `)
+	for _, pattern := range []string{"*/*_test.go", "*/*/*_test.go"} {
+		paths, err := filepath.Glob(filepath.Join(repository, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			source, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, match := range declared.FindAllSubmatch(source, -1) {
+				real[string(match[1])] = true
+			}
+		}
+	}
+	for _, name := range regexp.MustCompile(`\bTest\w+`).FindAllString(string(text), -1) {
+		if !real[name] {
+			t.Errorf("ARCHITECTURE.md names %s, which does not exist", name)
+		}
+	}
 }
