@@ -146,9 +146,13 @@ func orDefault[T int | int64 | time.Duration](value, fallback T) T {
 // Run compacts until ctx ends, which is no error. It gives up only when the store takes no edits any more.
 func (c *Compactor) Run(ctx context.Context) error {
 	for {
-		did, next, err := c.step(ctx, c.poked.Swap(false))
+		poked := c.poked.Swap(false)
+		did, next, err := c.step(ctx, poked)
 		if ctx.Err() != nil {
 			return nil
+		}
+		if poked && !did && !next.IsZero() {
+			c.poked.Store(true) // what it asked for waits for another try
 		}
 		if errors.Is(err, ErrReadOnly) || errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, ErrClosed) {
 			return fmt.Errorf("compaction ends: %w", err)

@@ -3,6 +3,7 @@ package segment
 import (
 	"maps"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -13,9 +14,9 @@ const (
 	restAfterFailure     = 10 * time.Minute
 )
 
-// attempts remembers which merges failed. After a failure a measurement is tried again with half as many segments, so
-// that what can't be merged is soon alone: then it is promoted, and the drain goes on. Segments of level 1 that were
-// part of a failure are left alone for some minutes; nothing waits for them.
+// attempts remembers which merges failed. After a failure a measurement is tried again with fewer of its oldest
+// segments, so that what can't be merged is soon alone: then it is promoted, and the drain goes on. Segments of level 1
+// that may be why a merge failed are left alone for some minutes; nothing waits for them.
 type attempts struct {
 	byMeasurement map[measurementKey]*attempt
 	failures      map[uint64]int       // of segments of level 0
@@ -74,8 +75,16 @@ func (a *attempts) failed(m mergeTask, suspects []*Segment, now time.Time) {
 	if len(m.inputs) == 1 {
 		last.alone = m.inputs[0].meta.ID
 	}
-	last.width = max(1, len(m.inputs)/2)
+	last.width = max(1, narrower(m.inputs, suspects))
 	last.backOff(now)
+}
+
+// narrower is how many of the oldest inputs to try next: those older than the only suspect, or half of them.
+func narrower(inputs, suspects []*Segment) int {
+	if len(suspects) == 1 {
+		return len(inputs) - 1 - slices.Index(inputs, suspects[0])
+	}
+	return len(inputs) / 2
 }
 
 func (a *attempt) backOff(now time.Time) {
@@ -99,12 +108,17 @@ func (a *attempts) rest(suspects []*Segment, now time.Time) {
 	}
 }
 
-// merged forgets what is over.
+// merged forgets what is over, and lets the next merge take twice as many.
 func (a *attempts) merged(m mergeTask) {
 	for _, sg := range m.inputs {
 		delete(a.failures, sg.meta.ID)
 	}
-	if m.level == 0 {
+	last := a.byMeasurement[m.key]
+	if m.level > 0 || last == nil {
+		return
+	}
+	*last = attempt{width: 2 * len(m.inputs)}
+	if last.width >= mergeFilesMax {
 		delete(a.byMeasurement, m.key)
 	}
 }

@@ -22,10 +22,15 @@ func (c *Compactor) step(ctx context.Context, forced bool) (did bool, next time.
 		return false, time.Time{}, err
 	}
 	did, next, err = c.stepL0(ctx, forced)
-	if did || err != nil {
-		return did, next, err
+	if err != nil {
+		return did, time.Now().Add(retryAfterMin), err // by then what failed may be tried again, or will say when
 	}
-	did, err = c.stepL1(ctx)
+	if did {
+		return did, next, nil
+	}
+	if did, err = c.stepL1(ctx); err != nil {
+		next = earlier(next, time.Now().Add(retryAfterMax))
+	}
 	return did, next, err
 }
 
@@ -100,11 +105,14 @@ func (c *Compactor) interleave(ctx context.Context) error {
 		if !poked && c.store.current.Load() == c.idle.version && !c.idle.passed(time.Now()) {
 			break
 		}
-		did, _, err := c.stepL0(ctx, poked)
+		did, next, err := c.stepL0(ctx, poked)
 		if err != nil && ctx.Err() == nil {
 			c.logger.Warn("a merge failed and will be tried again", zap.Error(err))
 		}
 		if !did {
+			if poked && (err != nil || !next.IsZero()) {
+				c.poked.Store(true)
+			}
 			break
 		}
 	}

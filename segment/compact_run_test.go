@@ -2,7 +2,11 @@ package segment
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -10,13 +14,18 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"lineweir/internal/vfs"
 	"lineweir/internal/vfs/memory"
 )
 
 // inBubble runs a test of a running compactor with fake time. Run ends before the test does.
 func inBubble(t *testing.T, o CompactorOptions, test func(t *testing.T, s *Store, c *Compactor)) {
+	inBubbleOn(t, memory.New(), o, test)
+}
+
+func inBubbleOn(t *testing.T, fsys vfs.FS, o CompactorOptions, test func(t *testing.T, s *Store, c *Compactor)) {
 	synctest.Test(t, func(t *testing.T) {
-		s := openTestStore(t, StoreOptions{FS: memory.New(), Dir: "/data"})
+		s := openTestStore(t, StoreOptions{FS: fsys, Dir: "/data"})
 		o.Store = s
 		c := newTestCompactor(t, o)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -213,6 +222,78 @@ func TestLevel1StopsForLevel0(t *testing.T) {
 			t.Errorf("in the end level 1 has %d segments, want 2", got)
 		}
 	})
+}
+
+func TestOneBadSegmentDoesNotStopTheDrain(t *testing.T) {
+	const bad = 4
+	unreadable := vfs.Inject(memory.New(), func(op vfs.Op) error {
+		if op.Name == "readat" && strings.HasSuffix(op.Path, numberedName(bad, segmentSuffix)) {
+			return errInjected
+		}
+		return nil
+	})
+	tests := []struct {
+		name   string
+		fs     vfs.FS
+		damage bool // the error then names the segment
+	}{
+		{"damaged", memory.New(), true},
+		{"unreadable", unreadable, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubbleOn(t, tt.fs, CompactorOptions{}, func(t *testing.T, s *Store, c *Compactor) {
+				c.SetLimit(0, true)
+				for range 2 * mergeFilesMax {
+					m := addL0(t, s, map[string][]row{"m": series("a", noon, 10, 1)})[0]
+					if tt.damage && m.ID == bad {
+						overwrite(t, s, m)
+					}
+				}
+				c.SetLimit(0, false)
+				c.Wake()
+				time.Sleep(5 * time.Second)
+				status := c.Status()
+				if s.Level(0).Segments != 0 || status.Promoted != 1 || status.Failures < promoteAfterFailures {
+					t.Errorf("after 5 s level 0 has %d segments, status is %+v", s.Level(0).Segments, status)
+				}
+			})
+		})
+	}
+}
+
+func TestAPokeOutlastsAFailure(t *testing.T) {
+	failing := true
+	var mu sync.Mutex
+	fsys := vfs.Inject(memory.New(), func(op vfs.Op) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if failing && op.Name == "open" && strings.HasPrefix(op.Path, "/data/l1") {
+			failing = false
+			return errInjected
+		}
+		return nil
+	})
+	inBubbleOn(t, fsys, CompactorOptions{}, func(t *testing.T, s *Store, c *Compactor) {
+		addOne(t, s)
+		c.Poke()
+		time.Sleep(time.Second)
+		if status := c.Status(); s.Level(0).Segments != 0 || status.Failures != 1 || status.Promoted != 0 {
+			t.Errorf("after the second try level 0 has %d segments, status is %+v", s.Level(0).Segments, status)
+		}
+	})
+}
+
+func overwrite(t *testing.T, s *Store, m Meta) {
+	t.Helper()
+	file, err := s.options.FS.OpenFile(s.path(&m), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = file.WriteAt([]byte("damage"), 100)
+	if err := errors.Join(err, file.Close()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestRunGivesUpWhenTheStoreIsReadOnly(t *testing.T) {

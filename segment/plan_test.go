@@ -410,8 +410,13 @@ func TestAttempts(t *testing.T) {
 		t.Errorf("the segment after a promoted one has width %d, want 1 at once", width)
 	}
 	a.merged(mergeTask{key: key, inputs: segments[1:2]})
-	if width, _ := a.admit(key, segments[0], now); width != math.MaxInt || len(a.failures) != 1 {
-		t.Errorf("after a success the width is %d, failures are %v", width, a.failures)
+	if width, _ := a.admit(key, segments[0], now); width != 2 || len(a.failures) != 1 {
+		t.Errorf("after a success with one the width is %d, want 2; failures are %v", width, a.failures)
+	}
+	a.failed(task(3), segments[:1], now)
+	now = now.Add(retryAfterMin)
+	if width, _ := a.admit(key, oldest, now); width != 2 {
+		t.Errorf("when the newest of 3 is the suspect, the next takes %d, want the 2 before it", width)
 	}
 	for range 100 {
 		a.failed(task(1), []*Segment{oldest}, now)
