@@ -141,7 +141,8 @@ func (e *Engine) openStore() error {
 	e.tier.controller.OnChange(e.kick)
 	e.tier.compactor, err = segment.NewCompactor(segment.CompactorOptions{
 		Store: e.store, MaxBytesPerSecond: e.options.CompactionBytesPerSecond,
-		TriggerBytes: max(e.options.Tier.CapacityBytes/8, 1), JobBytesMax: max(e.options.Tier.CapacityBytes/4, 1),
+		TriggerBytes: int64(float64(e.options.Tier.CapacityBytes) * e.options.Tier.SoftFraction / 2),
+		JobBytesMax:  max(e.options.Tier.CapacityBytes/4, 1),
 		Progress: e.tier.controller.Drained, Logger: e.logger,
 	})
 	if err != nil {
