@@ -143,7 +143,7 @@ func (e *Engine) openStore() error {
 		Store: e.store, MaxBytesPerSecond: e.options.CompactionBytesPerSecond,
 		TriggerBytes: int64(float64(e.options.Tier.CapacityBytes) * e.options.Tier.SoftFraction / 2),
 		JobBytesMax:  max(e.options.Tier.CapacityBytes/4, 1),
-		Progress: e.tier.controller.Drained, Logger: e.logger,
+		Progress:     e.tier.controller.Drained, Logger: e.logger,
 	})
 	if err != nil {
 		return err
