@@ -29,6 +29,7 @@ var projectEdges = []edge{
 	{"shard", "internal/vfs", "the engine hands the file system down and asks it for free space"},
 	{"segment", "internal/vfs", "all file access goes through a seam that tests can break"},
 	{"wal", "internal/vfs", "all file access goes through a seam that tests can break"},
+	{"internal/auth", "internal/vfs", "the token file goes through a seam that tests can break"},
 	{"internal/vfs/memory", "internal/vfs", "a file system in memory that crashes, for the tests of wal, segment and shard"},
 	{"internal/cli", "internal/config", "flags are settings; config check is a command"},
 }
@@ -57,6 +58,7 @@ var moduleEdges = []edge{
 	{"segment", "github.com/cespare/xxhash/v2", "names too long for a directory are hashed"},
 	{"pagecache", "github.com/dgraph-io/ristretto/v2", "the one cache"},
 	{"internal/cli", "github.com/alecthomas/kong", "the grammar of the command line"},
+	{"internal/auth", "go.uber.org/zap", "what becomes of the token file is logged once, not for each request"},
 	{"internal/config", "github.com/knadh/koanf", "layers of settings are merged"},
 	{"internal/config", "go.yaml.in/yaml/v3", "the configuration file"},
 	{"internal/config", "golang.org/x/sys", "how much memory the machine has"},
