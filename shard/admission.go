@@ -90,7 +90,7 @@ func (e *Engine) backpressure(b *blockage) *BackpressureError {
 // Blocked returns a *BackpressureError while every shard waits for a seal, else nil. It takes no lock.
 func (e *Engine) Blocked() error {
 	for _, s := range e.allShards() {
-		if !s.blocked.Load() {
+		if !s.holding.Load() {
 			return nil
 		}
 	}

@@ -182,7 +182,7 @@ func (b *Batch) Append(p *Point) error {
 	if err = b.checkTags(m, p.Tags); err == nil {
 		err = b.resolveFields(m, p)
 	}
-	if err == nil && len(m.known)+len(m.added) > b.limits.ColumnsPerMeasurement {
+	if err == nil && len(m.added) > added && len(m.known)+len(m.added) > b.limits.ColumnsPerMeasurement {
 		err = pointError("measurement %q would have more than %d columns", m.name, b.limits.ColumnsPerMeasurement)
 	}
 	if err != nil {

@@ -159,6 +159,47 @@ func TestAnAgedMemtableIsSealed(t *testing.T) {
 	})
 }
 
+// A younger wish that needs less room does not overtake an older one that waits for more.
+func TestYoungerWishesDoNotOvertake(t *testing.T) {
+	o := testOptions(t.TempDir())
+	o.Admission.MaxWait = time.Hour
+	e, _ := startGated(t, o)
+	older, younger := e.allShards()[0], e.allShards()[1]
+	e.commitMu.Lock()
+	defer e.commitMu.Unlock()
+	for i, s := range []*shardState{older, younger} {
+		s.reserve(usage{rows: 1, memoryBytes: o.Memtable.MaxBytes}, uint64(i+1))
+		defer s.cancel(s.active, usage{rows: 1, memoryBytes: o.Memtable.MaxBytes})
+	}
+	older.wanted.Store(1)
+	older.blocked.Store(true)
+	younger.wanted.Store(2)
+	w := &write{batch: e.NewBatch("db"), parts: []part{{shard: 1, need: smallestNeed()}}}
+	for _, queued := range []bool{true, false} {
+		if blocked := e.sealForLocked(w, queued); blocked == nil || younger.Fill().Generation != 1 {
+			t.Errorf("queued %v: the younger shard was sealed", queued)
+		}
+	}
+	older.wanted.Store(3)
+	if e.olderBlocked(younger) {
+		t.Error("a younger wish counts as an older one")
+	}
+	older.wanted.Store(0)
+	older.blocked.Store(false)
+}
+
+// A wish by age alone makes nobody's body be refused unread.
+func TestAWishByAgeHoldsNoWriteBack(t *testing.T) {
+	o := testOptions(t.TempDir())
+	o.Shards, o.Memtable.MaxAge = 1, 10*time.Millisecond
+	e, _ := startGated(t, o)
+	mustPut(t, e, at("a", 1, 1))
+	eventually(t, "the shard wants a seal", func() bool { return e.allShards()[0].blocked.Load() })
+	if err := e.Blocked(); err != nil {
+		t.Errorf("the engine says that it is blocked: %v", err)
+	}
+}
+
 // The losers of a race for a column's type are told to parse again, and nothing of theirs is kept.
 func TestTheLoserOfASchemaRaceParsesAgain(t *testing.T) {
 	e := start(t, testOptions(t.TempDir()))

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"go.uber.org/zap"
-
 	"lineweir/pagecache"
 	"lineweir/wal"
 )
@@ -97,6 +95,7 @@ func (e *Engine) checkLog(w *write) (*blockage, error) {
 	case err == nil:
 		return nil, nil
 	case errors.Is(err, wal.ErrFull):
+		e.wantPinning()
 		return &blockage{cause: CauseWALFull, shard: w.parts[0].shard}, nil
 	case errors.Is(err, wal.ErrFrameTooLarge):
 		b := w.batch
@@ -130,7 +129,7 @@ func (e *Engine) sealForLocked(w *write, queued bool) *blockage {
 		if !SealRequired(fill, p.need) {
 			continue
 		}
-		if !queued && (len(s.waiters) > 0 || e.othersBlocked(p.shard)) {
+		if queued && e.olderBlocked(s) || !queued && (len(s.waiters) > 0 || e.othersBlocked(p.shard)) {
 			return e.block(s, e.causeOf(fill))
 		}
 		if fill.frozen >= fill.frozenMax {
@@ -194,13 +193,13 @@ func (e *Engine) rotate(s *shardState, grant *pagecache.Reservation) {
 	s.rotateLocked(time.Now())
 	s.mu.Unlock()
 	s.granted()
-	e.logger.Debug("sealed", zap.Inline(s))
 }
 
 // granted forgets that a seal was wanted, and wakes the flush.
 func (s *shardState) granted() {
 	s.wanted.Store(0)
 	s.blocked.Store(false)
+	s.holding.Store(false)
 	s.flush.signal()
 }
 
@@ -208,6 +207,7 @@ func (s *shardState) granted() {
 func (e *Engine) block(s *shardState, cause string) *blockage {
 	e.want(s)
 	s.blocked.Store(true)
+	s.holding.Store(true)
 	if cause == CauseL0Full {
 		e.tier.compactor.Poke()
 	}
@@ -224,11 +224,29 @@ func (e *Engine) want(s *shardState) {
 // othersBlocked reports that another shard waits for a grant, which a newcomer must not overtake.
 func (e *Engine) othersBlocked(shard int) bool {
 	for i, s := range e.allShards() {
-		if i != shard && s.blocked.Load() && s.Fill().frozen < s.Fill().frozenMax {
+		if i != shard && s.waitsForTier() {
 			return true
 		}
 	}
 	return false
+}
+
+// olderBlocked reports that another shard has waited longer for a grant than s.
+func (e *Engine) olderBlocked(s *shardState) bool {
+	since := s.wanted.Load()
+	for _, other := range e.allShards() {
+		wanted := other.wanted.Load()
+		if other != s && other.waitsForTier() && wanted != 0 && (since == 0 || wanted < since) {
+			return true
+		}
+	}
+	return false
+}
+
+// waitsForTier reports that the shard is blocked, and not by its own frozen memtables.
+func (s *shardState) waitsForTier() bool {
+	fill := s.Fill()
+	return s.blocked.Load() && fill.frozen < fill.frozenMax
 }
 
 // causeOf names what a seal of a shard with that fill waits for.
@@ -251,11 +269,20 @@ func (e *Engine) tooLarge(b *Batch) error {
 	return nil
 }
 
+// detail is what an operator reads of the blockage.
 func (b *blockage) detail(e *Engine) string {
+	if b.cause == CauseWALFull {
+		return e.logDetail()
+	}
 	ledger := e.tier.controller.Ledger()
 	fill := e.allShards()[b.shard].Fill()
 	return fmt.Sprintf("the write needs a seal of shard %d (%d of %d bytes, %d frozen memtables);"+
 		" the L0 tier holds %d bytes and %d reserved of %d, and drains %.0f bytes/s",
 		b.shard, fill.active.bytes(), fill.caps.bytes, fill.frozen,
 		ledger.RegisteredBytes, ledger.ReservedBytes, ledger.CapacityBytes, ledger.DrainBytesPerSecond)
+}
+
+func (e *Engine) logDetail() string {
+	return fmt.Sprintf("the write-ahead log holds %d of %d bytes; flushes let it be trimmed",
+		e.log.Stats().Bytes, e.options.WAL.MaxBytes)
 }

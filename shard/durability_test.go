@@ -204,6 +204,40 @@ func TestAfterAFailedFsyncNothingIsAcknowledged(t *testing.T) {
 	mustPut(t, again, at("a", 4, 4))
 }
 
+// A drain does not make the engine forget that the log failed: the stop flushes nothing, and a force-seal's fence ends.
+func TestADrainAfterAFailureFlushesNothing(t *testing.T) {
+	for _, part := range []string{"wal/", "manifest/"} {
+		t.Run(part, func(t *testing.T) {
+			o := testOptions("data")
+			fails, disk := &failing{}, memory.New()
+			o.FS = vfs.Inject(disk, fails.hook)
+			e := start(t, o)
+			mustPut(t, e, at("a", 1, 1))
+			fails.arm("sync", part)
+			fence, err := e.ForceSeal(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = put(e, "db", at("a", 2, 2))
+			eventually(t, "the failure is noticed", func() bool { return e.FailedReadOnly() != nil })
+			fails.disarm()
+			if err := fence.Wait(context.Background()); err != nil && !errors.Is(err, ErrPoisoned) {
+				t.Errorf("the fence ended with %v", err)
+			}
+			edits := e.store.MaxSequence()
+			e.Drain()
+			started := time.Now()
+			shutdown(t, e)
+			if took := time.Since(started); took > 5*time.Second {
+				t.Errorf("the stop took %s", took)
+			}
+			if e.store.MaxSequence() != edits {
+				t.Error("the stop registered a segment")
+			}
+		})
+	}
+}
+
 // A failed fsync of a manifest edit has an unknown outcome: read-only, nothing deleted, and a restart decides.
 func TestAFailedManifestSyncTurnsReadOnly(t *testing.T) {
 	o := testOptions(t.TempDir())

@@ -59,6 +59,7 @@ type shardState struct {
 	*FlushController
 	wanted  atomic.Int64 // since when a seal is wanted, Unix nanoseconds; 0: it is not
 	blocked atomic.Bool  // the last wish to seal was not granted
+	holding atomic.Bool  // and a write had that wish, not the memtable's age
 	flush   flushState
 	waiters []*write // guarded by Engine.commitMu; the first is the next
 }
@@ -70,7 +71,7 @@ func Open(o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{options: o, logger: o.Logger, schema: newSchema(), admission: newAdmission()}
-	e.background.kicks = make(chan struct{}, 1)
+	e.background.kicks, e.state.failed = make(chan struct{}, 1), make(chan struct{})
 	if err := o.FS.MkdirAll(o.DataDir, 0o755); err != nil {
 		return nil, fmt.Errorf("create the data directory: %w", err)
 	}
@@ -234,7 +235,7 @@ func (e *Engine) Columns(database, measurement string) ([]segment.ColumnDef, err
 
 // CreateDatabase makes an empty database durable. One that exists is left as it is.
 func (e *Engine) CreateDatabase(_ context.Context, name string) error {
-	if err := e.Unavailable(); err != nil {
+	if err := e.notTaking(); err != nil {
 		return err
 	}
 	if _, err := e.schema.measurementNames(name); err == nil {

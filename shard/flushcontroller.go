@@ -214,17 +214,6 @@ func (c *FlushController) FreezeAndSwap(now time.Time) (SealOutcome, error) {
 	return Sealed, nil
 }
 
-// forceFreeze is FreezeAndSwap without the limit of the queue.
-func (c *FlushController) forceFreeze(now time.Time) SealOutcome {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.active.minSequence == 0 {
-		return SealNotNeeded
-	}
-	c.rotateLocked(now)
-	return Sealed
-}
-
 func (c *FlushController) rotateLocked(now time.Time) {
 	old := c.active
 	c.frozen = append(c.frozen, old)

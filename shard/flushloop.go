@@ -81,7 +81,7 @@ func (e *Engine) flushOldest(ctx context.Context, s *shardState) bool {
 		return true
 	case errors.Is(err, ErrPoisoned):
 		return false
-	case errors.Is(err, segment.ErrOutcomeUnknown):
+	case unknownOutcome(err):
 		e.failed(err)
 		return false
 	}
@@ -158,7 +158,7 @@ func appendNew(names []string, name string) []string {
 
 // mayRegister refuses when the log failed: a memtable may then hold the place of rows that are not durable.
 func (e *Engine) mayRegister() error {
-	if state, _ := e.stateNow(); state == stateReadOnly {
+	if e.hasFailed() {
 		return ErrPoisoned
 	}
 	return nil

@@ -8,16 +8,22 @@ import (
 )
 
 // Fence waits for the flushes that were outstanding when it was made, and for no later one.
-type Fence struct{ memtables []*Memtable }
+type Fence struct {
+	memtables []*Memtable
+	failed    <-chan struct{} // closed when nothing is flushed any more
+}
 
 // Outstanding returns how many flushes the fence waits for.
 func (f *Fence) Outstanding() int { return len(f.memtables) }
 
-// Wait returns when all of them are registered, or with the context's error.
+// Wait returns when all of them are registered, with the context's error, or with ErrPoisoned when a failure keeps the
+// engine from flushing.
 func (f *Fence) Wait(ctx context.Context) error {
 	for _, m := range f.memtables {
 		select {
 		case <-m.flushed:
+		case <-f.failed:
+			return fmt.Errorf("generation %d is not flushed: %w", m.generation, ErrPoisoned)
 		case <-ctx.Done():
 			return fmt.Errorf("generation %d is not flushed yet: %w", m.generation, ctx.Err())
 		}
@@ -38,9 +44,8 @@ func (e *Engine) ForceSeal(_ context.Context) (*Fence, error) {
 // forceSeal seals all shards, and the fence covers every memtable that was frozen by then. At shutdown no bound holds
 // it back.
 func (e *Engine) forceSeal(shutdown bool) *Fence {
+	fence := &Fence{failed: e.state.failed}
 	e.commitMu.Lock()
-	defer e.commitMu.Unlock()
-	fence := &Fence{}
 	for _, s := range e.allShards() {
 		ledger := e.tier.controller.Ledger()
 		if shutdown || ledger.RegisteredBytes+ledger.ReservedBytes <= ledger.CapacityBytes {
@@ -51,6 +56,8 @@ func (e *Engine) forceSeal(shutdown bool) *Fence {
 		s.mu.Unlock()
 		s.flush.signal()
 	}
+	e.commitMu.Unlock()
+	e.kick()
 	e.logger.Info("force-seal", zap.Int("outstanding_flushes", len(fence.memtables)))
 	return fence
 }

@@ -5,12 +5,15 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"go.uber.org/zap"
 )
 
 // gateLoop seals wanted shards as room comes, and commits writes that wait, until ctx ends.
 func (e *Engine) gateLoop(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
+	held := false
 	for {
 		select {
 		case <-ctx.Done():
@@ -22,7 +25,27 @@ func (e *Engine) gateLoop(ctx context.Context) {
 		next := e.pumpLocked()
 		e.commitMu.Unlock()
 		timer.Reset(next)
+		held = e.logGate(held)
 	}
+}
+
+// logGate writes a line when the gate begins or ends to hold writes back, and returns whether it does.
+func (e *Engine) logGate(held bool) bool {
+	for _, s := range e.allShards() {
+		if !s.holding.Load() {
+			continue
+		}
+		if !held {
+			b := &blockage{cause: e.causeOf(s.Fill()), shard: s.shard}
+			e.logger.Warn("writes that need a seal are held back",
+				zap.String("cause", b.cause), zap.String("detail", b.detail(e)))
+		}
+		return true
+	}
+	if held {
+		e.logger.Info("writes are admitted again")
+	}
+	return false
 }
 
 // pumpLocked grants seals to the shards that want one, oldest wish first, and commits the writes that can go then. It
@@ -64,6 +87,7 @@ func (e *Engine) trySealLocked(s *shardState) (SealOutcome, time.Duration) {
 	if fill.active.rows == 0 {
 		s.wanted.Store(0)
 		s.blocked.Store(false)
+		s.holding.Store(false)
 		return SealNotNeeded, 0
 	}
 	if fill.frozen >= fill.frozenMax || e.state.refusal.Load() != nil {

@@ -20,7 +20,9 @@ func (e *Engine) housekeepLoop(ctx context.Context) {
 			return
 		case now := <-ticker.C:
 			e.wantAged(now)
-			e.wantPinning()
+			if e.log.Stats().Bytes > e.options.WAL.MaxBytes/2 {
+				e.wantPinning()
+			}
 			e.watchDisk()
 			e.advanceFloors()
 			e.kick()
@@ -37,11 +39,8 @@ func (e *Engine) wantAged(now time.Time) {
 	}
 }
 
-// wantPinning asks for a seal of the shard that holds the oldest sequence while the log is more than half full.
+// wantPinning asks for a seal of the shard that holds the oldest sequence, so that the log can be trimmed.
 func (e *Engine) wantPinning() {
-	if e.log.Stats().Bytes <= e.options.WAL.MaxBytes/2 {
-		return
-	}
 	var pinning *shardState
 	oldest := uint64(0)
 	for _, s := range e.allShards() {
@@ -85,5 +84,5 @@ func (e *Engine) advanceFloors() {
 	e.trimLog()
 }
 
-// logFilesMin is the number of files that a log always has: the one in use and a spare.
-const logFilesMin = 2
+// logFilesMin is the number of files that a log always has, beside its spare: the one in use.
+const logFilesMin = 1

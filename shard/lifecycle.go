@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"lineweir/segment"
+	"lineweir/wal"
 )
 
 // The states of an engine, as status shows them.
@@ -23,6 +24,7 @@ const (
 type lifecycle struct {
 	refusal atomic.Pointer[BackpressureError] // what every write is told; nil: writes are taken
 	diskLow atomic.Bool
+	failed  chan struct{} // closed when the outcome of a durable write became unknown; it stays so until a restart
 
 	mu     sync.Mutex
 	state  string
@@ -31,8 +33,19 @@ type lifecycle struct {
 
 // Unavailable returns the *BackpressureError that every write gets now whatever its body, or nil.
 func (e *Engine) Unavailable() error {
+	if err := e.notTaking(); err != nil {
+		return err
+	}
+	if errors.Is(e.log.Room(0), wal.ErrFull) {
+		return e.refusal(CauseWALFull, e.logDetail())
+	}
+	return nil
+}
+
+// notTaking is Unavailable without what a write may wait for.
+func (e *Engine) notTaking() error {
 	if refusal := e.state.refusal.Load(); refusal != nil {
-		return refusal
+		return e.refusal(refusal.Cause, refusal.Detail)
 	}
 	if e.state.diskLow.Load() {
 		return e.refusal(CauseDiskLow, "the disk has less free space than disk.reserve_bytes; writing resumes by itself")
@@ -40,7 +53,7 @@ func (e *Engine) Unavailable() error {
 	return nil
 }
 
-// refusal makes an error for a cause that no drain rate predicts the end of.
+// refusal makes an error for a cause that no drain rate predicts the end of. Each is jittered on its own.
 func (e *Engine) refusal(cause, detail string) *BackpressureError {
 	return &BackpressureError{Cause: cause, Detail: detail, RetryAfter: e.tier.controller.RetryAfter(0, 0)}
 }
@@ -75,6 +88,11 @@ func (e *Engine) stateRefusal(state, reason string) *BackpressureError {
 
 // failed turns the engine read-only after a durable write whose outcome is unknown: only a restart can tell it.
 func (e *Engine) failed(err error) {
+	e.state.mu.Lock()
+	if !e.hasFailed() {
+		close(e.state.failed)
+	}
+	e.state.mu.Unlock()
 	e.logger.Error("read-only until a restart", zap.Error(err))
 	e.enter(stateReadOnly, err.Error())
 	e.kick()
@@ -103,9 +121,24 @@ func (e *Engine) FailedReadOnly() error {
 	return errors.New(e.state.reason)
 }
 
+// hasFailed reports that failed was called. Unlike the state it lasts through a drain.
+func (e *Engine) hasFailed() bool {
+	select {
+	case <-e.state.failed:
+		return true
+	default:
+		return false
+	}
+}
+
 // failedEdit is failed for an edit of the manifest, which may also fail without a trace.
 func (e *Engine) failedEdit(err error) {
-	if errors.Is(err, segment.ErrOutcomeUnknown) {
+	if unknownOutcome(err) {
 		e.failed(err)
 	}
+}
+
+// unknownOutcome reports that the manifest takes no edits any more.
+func unknownOutcome(err error) bool {
+	return errors.Is(err, segment.ErrOutcomeUnknown) || errors.Is(err, segment.ErrReadOnly)
 }

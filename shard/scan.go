@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 
 	"lineweir/segment"
 )
@@ -104,7 +105,11 @@ type BlockFunc func(database, measurement string, block *segment.Block) error
 // Scan calls fn for the rows of every measurement that the memtables hold within the times min and max, both
 // inclusive, in nanoseconds. Measurements come in no order. The block is valid during the call.
 func (c *FlushController) Scan(minTime, maxTime int64, fn BlockFunc) error {
-	return c.scanAll(segment.Selection{Start: minTime, Stop: maxTime + 1}, fn)
+	stop := maxTime
+	if stop < math.MaxInt64 { // up to which a selection is inclusive
+		stop++
+	}
+	return c.scanAll(segment.Selection{Start: minTime, Stop: stop}, fn)
 }
 
 // ScanAll is Scan over all times.

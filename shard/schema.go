@@ -50,16 +50,18 @@ func (s *schema) addDatabaseLocked(database string) map[string]columns {
 func (s *schema) conflicts(key tableKey, added []segment.ColumnDef, columnsMax int) bool {
 	known := s.lookup(key.database, key.measurement)
 	width := len(known)
+	grows := false
 	for _, c := range added {
 		kind, ok := known[c.Name]
 		if ok && kind != c.Kind {
 			return true
 		}
 		if !ok {
+			grows = true
 			width++
 		}
 	}
-	return width > columnsMax
+	return grows && width > columnsMax
 }
 
 // register adds columns that conflicts has passed under the same commit lock.

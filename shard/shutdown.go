@@ -11,9 +11,9 @@ import (
 
 // Drain refuses new writes and those that wait, so that a server can finish its requests before Shutdown.
 func (e *Engine) Drain() {
+	e.enter(stateDraining, "")
 	e.commitMu.Lock()
 	defer e.commitMu.Unlock()
-	e.enter(stateDraining, "")
 	for _, s := range e.allShards() {
 		e.commitWaitersLocked(s)
 	}

@@ -37,7 +37,7 @@ func (e *Engine) commit(ctx context.Context, w *write) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := e.Unavailable(); err != nil {
+	if err := e.notTaking(); err != nil {
 		return err
 	}
 	if err := e.tooLarge(w.batch); err != nil {
@@ -59,6 +59,8 @@ func (e *Engine) commit(ctx context.Context, w *write) error {
 	w.done = make(chan struct{})
 	s := e.allShards()[blocked.shard]
 	s.waiters = append(s.waiters, w)
+	e.admission.waiting.Add(1)
+	e.admission.waitingBytes.Add(w.sizeBytes())
 	e.commitMu.Unlock()
 	e.kick()
 	return e.wait(ctx, w, blocked)
@@ -113,12 +115,9 @@ func (e *Engine) mayWait(w *write, blocked *blockage) bool {
 
 // wait holds the write until the gate commits it, the longest wait is over, or the client has left.
 func (e *Engine) wait(ctx context.Context, w *write, blocked *blockage) error {
-	size := w.sizeBytes()
-	e.admission.waiting.Add(1)
-	e.admission.waitingBytes.Add(size)
 	defer func() {
 		e.admission.waiting.Add(-1)
-		e.admission.waitingBytes.Add(-size)
+		e.admission.waitingBytes.Add(-w.sizeBytes())
 	}()
 	timer := time.NewTimer(e.options.Admission.MaxWait)
 	defer timer.Stop()
@@ -158,13 +157,15 @@ func (e *Engine) apply(w *write) {
 	}
 }
 
-// rotateFull seals a memtable that an insert has filled, if that may be had at once; else it stays full for the next
-// write's check.
+// rotateFull seals a memtable that an insert has filled while the tier is below its soft limit; else it stays full for
+// the next write's check.
 func (e *Engine) rotateFull(s *shardState) {
 	e.commitMu.Lock()
 	defer e.commitMu.Unlock()
 	fill := s.Fill()
-	if SealRequired(fill, smallestNeed()) && len(s.waiters) == 0 && !e.othersBlocked(s.shard) && e.mayStillSeal(fill) {
+	ledger := e.tier.controller.Ledger()
+	room := ledger.RegisteredBytes+ledger.ReservedBytes+fill.active.bytes() <= ledger.SoftBytes
+	if room && SealRequired(fill, smallestNeed()) && e.mayStillSeal(fill) {
 		e.trySealLocked(s)
 	}
 }
