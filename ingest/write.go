@@ -184,18 +184,18 @@ func (q *writeRequest) try(ctx context.Context) error {
 	return refusedLines(&result, true)
 }
 
-// parse fills the batch, and counts its memory: as expected at first, then as it is.
+// parse fills the batch, and counts its memory: as expected at first, then as it grows, at last as it is.
 func (q *writeRequest) parse(parser *Parser, batch *shard.Batch) (Result, error) {
 	expected := batchBytesPerTextByte * int64(len(q.lines()))
 	if err := q.claim.grow(expected); err != nil {
 		return Result{}, err
 	}
-	result, err := parser.Parse(q.lines(), q.target.precision, q.received, batch)
-	q.claim.shrink(expected)
+	m := meter{batch: batch, claim: &q.claim, claimedBytes: expected}
+	result, err := parser.Parse(q.lines(), q.target.precision, q.received, &m)
 	if err != nil {
 		return Result{}, fmt.Errorf("parse: %w", err)
 	}
-	return result, q.claim.grow(batch.SizeBytes())
+	return result, m.settle()
 }
 
 // prepare asks whether the batch has a chance, and encodes its payload into a buffer that is the caller's to put.
