@@ -43,7 +43,9 @@ func checkLog(fs vfs.FS, dataDir string, w io.Writer) error {
 		return fmt.Errorf("check the write-ahead log: %w", err)
 	}
 	for _, f := range report.Files {
-		if _, err := fmt.Fprintf(w, "log file: %+v\n", f); err != nil {
+		_, err := fmt.Fprintf(w, "%s: %d frames with sequences %d to %d in %d of %d bytes\n",
+			f.Path, f.Frames, f.FirstSequence, f.LastSequence, f.UsedBytes, f.SizeBytes)
+		if err != nil {
 			return err
 		}
 	}
