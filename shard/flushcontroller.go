@@ -72,11 +72,9 @@ func (c *FlushController) publishLocked() {
 }
 
 func (c *FlushController) fillLocked() Fill {
-	used := c.active.used()
-	used.add(c.active.pending)
 	o := &c.options
 	return Fill{
-		active: used, frozen: len(c.frozen), frozenMax: o.Memtable.FrozenMax, Generation: c.active.generation,
+		active: c.active.usedLocked(), frozen: len(c.frozen), frozenMax: o.Memtable.FrozenMax, Generation: c.active.generation,
 		caps: caps{bytes: o.Memtable.MaxBytes, rows: o.Memtable.MaxRows, tables: int64(o.Limits.MeasurementsPerMemtable)},
 	}
 }
@@ -160,9 +158,10 @@ func (c *FlushController) apply(m *Memtable, b *Batch, need usage, sequence uint
 		return ErrFrozen
 	default:
 	}
-	m.insert(b, c.shard, sequence)
+	taken := m.insert(b, c.shard, sequence)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	m.applied.add(taken)
 	m.pending.subtract(need)
 	c.publishLocked()
 	return nil
@@ -204,7 +203,7 @@ func smallestNeed() usage {
 func (c *FlushController) FreezeAndSwap(now time.Time) (SealOutcome, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.active.minSequence == 0 && c.active.used().rows == 0 {
+	if c.active.minSequence == 0 && c.active.usedLocked().rows == 0 {
 		return SealNotNeeded, nil
 	}
 	if len(c.frozen) >= c.options.Memtable.FrozenMax {
@@ -256,7 +255,7 @@ func (c *FlushController) TotalMemory() int64 {
 	defer c.mu.Unlock()
 	total := int64(0)
 	for _, m := range append(slices.Clone(c.frozen), c.active) {
-		total += m.used().memoryBytes + m.pending.memoryBytes
+		total += m.applied.memoryBytes + m.pending.memoryBytes
 	}
 	return total
 }

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -366,6 +367,59 @@ func TestTheSnapshotIsDerived(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("flush")
+}
+
+// While a write is applied another one's commit publishes the snapshot: the rows count once, as reserved or as applied.
+func TestNoWriteCountsTwiceWhileItIsApplied(t *testing.T) {
+	c := newController(t, vfs.OS, nil)
+	points := make([]testPoint, 500)
+	for i := range points {
+		points[i] = at(fmt.Sprintf("s%d", i), 1, 1)
+	}
+	b := batchOf(t, points...)
+	ctx, cancel := context.WithCancel(context.Background())
+	ready, counted := make(chan struct{}), make(chan int64)
+	go func() {
+		most := int64(0)
+		for ctx.Err() == nil {
+			c.cancel(c.reserve(usage{}, 1), usage{})
+			most = max(most, c.Fill().active.rows)
+			select {
+			case ready <- struct{}{}:
+			default:
+			}
+		}
+		counted <- most
+	}()
+	<-ready
+	for n := range uint64(20) {
+		if err := c.InsertWithWALSeq(b, n+1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	if most := <-counted; most > 20*500 {
+		t.Errorf("%d rows were counted, inserted were %d", most, 20*500)
+	}
+}
+
+// A commit, which holds the lock of all commits, does not wait while the rows of another one are inserted.
+func TestACommitWaitsForNoInsert(t *testing.T) {
+	c := newController(t, vfs.OS, nil)
+	m := c.ActiveMemtable()
+	m.mu.Lock() // as the insert of a large batch holds it
+	defer m.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.cancel(c.reserve(smallestNeed(), 1), smallestNeed())
+		_ = c.TotalMemory()
+	}()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatal("a commit waits for an insert")
+	}
 }
 
 // What rows take, once applied, is never more than what was reserved for them.

@@ -15,15 +15,15 @@ type Memtable struct {
 	flushed    chan struct{}  // closed when its segments are registered
 	applies    sync.WaitGroup // commits that are reserved and not applied yet
 
-	// The controller's lock guards these.
+	// The controller's lock guards these. No insert holds it, so that a commit waits for none.
+	applied     usage  // what the applied rows take
 	pending     usage  // reserved by commits that are not applied yet
 	minSequence uint64 // lowest sequence that was assigned to it, applied or not; 0: none
 	maxSequence uint64
 	reservation *pagecache.Reservation // of its flush, from the seal on; nil without a tier
 
-	mu      sync.RWMutex
-	tables  map[tableKey]*table
-	applied usage
+	mu     sync.RWMutex
+	tables map[tableKey]*table
 }
 
 func newMemtable(generation uint64, now time.Time) *Memtable {
@@ -35,22 +35,16 @@ func newMemtable(generation uint64, now time.Time) *Memtable {
 // Generation returns the memtable's number in its shard.
 func (m *Memtable) Generation() uint64 { return m.generation }
 
-// Rows returns how many rows were applied.
-func (m *Memtable) Rows() int64 {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return m.applied.rows
+// usedLocked returns what the memtable's rows take, those of commits that are not applied yet included.
+func (m *Memtable) usedLocked() usage {
+	used := m.applied
+	used.add(m.pending)
+	return used
 }
 
-// used returns what the applied rows take.
-func (m *Memtable) used() usage {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return m.applied
-}
-
-// insert adds the batch's points of one shard, unconditionally: what the log holds is never refused.
-func (m *Memtable) insert(b *Batch, shard int, sequence uint64) {
+// insert adds the batch's points of one shard, unconditionally: what the log holds is never refused. It returns what
+// they take.
+func (m *Memtable) insert(b *Batch, shard int, sequence uint64) (taken usage) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, measurement := range b.order {
@@ -58,17 +52,18 @@ func (m *Memtable) insert(b *Batch, shard int, sequence uint64) {
 		if len(rows.times) == 0 {
 			continue
 		}
-		t := m.tableLocked(tableKey{b.database, measurement.name})
-		t.insert(measurement, rows, sequence, &m.applied)
+		t := m.tableLocked(tableKey{b.database, measurement.name}, &taken)
+		t.insert(measurement, rows, sequence, &taken)
 	}
+	return taken
 }
 
-func (m *Memtable) tableLocked(key tableKey) *table {
+func (m *Memtable) tableLocked(key tableKey, taken *usage) *table {
 	t, ok := m.tables[key]
 	if !ok {
 		t = &table{index: map[string]int32{}, tags: map[string]struct{}{}}
 		m.tables[key] = t
-		m.applied.addTable(key.database, key.measurement)
+		taken.addTable(key.database, key.measurement)
 	}
 	return t
 }

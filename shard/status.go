@@ -180,8 +180,7 @@ func (e *Engine) shardStatus(s *shardState) ShardStatus {
 	}
 	s.mu.Lock()
 	for _, m := range s.frozen {
-		used := m.used()
-		status.FrozenBytes += used.bytes()
+		status.FrozenBytes += m.usedLocked().bytes()
 	}
 	s.mu.Unlock()
 	if wanted := s.wanted.Load(); s.blocked.Load() && wanted != 0 {
