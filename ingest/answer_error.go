@@ -25,7 +25,8 @@ func (e *requestError) Error() string { return e.message }
 var (
 	errBodyTooLarge = &requestError{
 		status: http.StatusRequestEntityTooLarge, reason: reasonTooLarge,
-		message: "the body is too large; nothing of it is stored; send fewer lines at once",
+		message: "the body is longer than http.max_body_bytes, or takes more memory than http.in_flight_bytes allows;" +
+			" nothing of it is stored; send fewer lines at once",
 	}
 	errBodyTruncated = &requestError{
 		status: http.StatusBadRequest, reason: reasonTruncated, closes: true,
