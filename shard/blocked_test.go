@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -186,6 +187,24 @@ func TestYoungerWishesDoNotOvertake(t *testing.T) {
 	}
 	older.wanted.Store(0)
 	older.blocked.Store(false)
+}
+
+// Admission notes without a lock that a shard is blocked, while a grant may come: afterwards no shard is blocked
+// without wanting a seal, because the gate would not look at it again.
+func TestABlockedShardWantsASeal(t *testing.T) {
+	e, _ := startGated(t, testOptions(t.TempDir()))
+	s := &shardState{FlushController: e.allShards()[0].FlushController}
+	for range 50_000 {
+		s.wanted.Store(1)
+		s.blocked.Store(true)
+		var group sync.WaitGroup
+		group.Go(func() { e.block(s, CauseFrozenFull) })
+		group.Go(func() { s.granted() })
+		group.Wait()
+		if s.wanted.Load() == 0 && (s.blocked.Load() || s.holding.Load()) {
+			t.Fatal("the shard is blocked, and wants no seal")
+		}
+	}
 }
 
 // A wish by age alone makes nobody's body be refused unread.

@@ -190,24 +190,31 @@ func (e *Engine) reserve(sizes []int64) ([]*pagecache.Reservation, bool) {
 func (e *Engine) rotate(s *shardState, grant *pagecache.Reservation) {
 	s.mu.Lock()
 	s.active.reservation = grant
-	s.rotateLocked(time.Now())
+	s.rotateLocked()
 	s.mu.Unlock()
 	s.granted()
 }
 
 // granted forgets that a seal was wanted, and wakes the flush.
 func (s *shardState) granted() {
-	s.wanted.Store(0)
-	s.blocked.Store(false)
-	s.holding.Store(false)
+	s.forget()
 	s.flush.signal()
 }
 
-// block notes that a seal is wanted and could not be had.
+// forget takes a wish back. What follows from it goes last, see block.
+func (s *shardState) forget() {
+	s.wanted.Store(0)
+	s.blocked.Store(false)
+	s.holding.Store(false)
+}
+
+// block notes that a seal is wanted and could not be had. It takes no lock, and a grant may come meanwhile. So the wish
+// is noted last: a shard that stayed blocked without a wish would be left alone until a writer filled it, while bodies
+// are refused unread.
 func (e *Engine) block(s *shardState, cause string) *blockage {
-	e.want(s)
 	s.blocked.Store(true)
 	s.holding.Store(true)
+	e.want(s)
 	if cause == CauseL0Full {
 		e.tier.compactor.Poke()
 	}
@@ -257,8 +264,12 @@ func (e *Engine) causeOf(fill *Fill) string {
 	return CauseL0Full
 }
 
-// tooLarge returns a *TooLargeError when a part of the write does not fit even in an empty memtable.
+// tooLarge returns a *TooLargeError when a part of the write does not fit even in an empty memtable, and
+// ErrSchemaChanged for one that was not made for the shards of now.
 func (e *Engine) tooLarge(b *Batch) error {
+	if len(b.needs) != len(e.allShards()) {
+		return ErrSchemaChanged // made before a recovery changed the number of shards
+	}
 	for shard, need := range b.needs {
 		if c := e.allShards()[shard].Fill().caps; need.rows > 0 && exceeds(need, c) {
 			return &TooLargeError{

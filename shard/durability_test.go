@@ -444,6 +444,58 @@ func TestAnotherNumberOfShardsIsAdopted(t *testing.T) {
 	}
 }
 
+// What an older configuration let in may be larger than the tier of today: recovery flushes it, as no seal could.
+func TestReplayFlushesWhatNoSealCould(t *testing.T) {
+	disk, o := memory.New(), testOptions("data")
+	o.FS, o.Shards = disk, 1
+	points, want := make([]testPoint, 600), map[string]string{}
+	for i := range points {
+		series := fmt.Sprintf("s%d", i)
+		points[i] = at(series, 1, 1)
+		want[rowKey(series, 1)] = "v=1"
+	}
+	mustPut(t, start(t, o), points...)
+	small := crashed(o, disk, 1)
+	small.Memtable.MaxBytes, small.Tier.CapacityBytes = 16<<10, 64<<10
+	again := start(t, small)
+	if fill := again.allShards()[0].Fill(); exceeds(fill.active, fill.caps) {
+		t.Errorf("%d bytes are active after the replay, the cap is %d", fill.active.bytes(), fill.caps.bytes)
+	}
+	want[rowKey("new", 1)] = "v=1"
+	eventually(t, "a write is taken", func() bool { return put(again, "db", at("new", 1, 1)) == nil })
+	if diff := cmp.Diff(want, rowsOf(t, again, "m")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A batch that was made while another number of shards was replayed is parsed again.
+func TestABatchForOtherShardsIsParsedAgain(t *testing.T) {
+	o := testOptions(t.TempDir())
+	shutdown(t, start(t, o))
+	for _, shards := range []int{1, 3} {
+		o.Shards = shards
+		e, err := Open(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := e.NewBatch("db")
+		for n := range int64(20) {
+			p := at(fmt.Sprintf("s%d", n), n, n)
+			mustAppend(b, p.point())
+		}
+		if err := e.Recover(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Admit(b); !errors.Is(err, ErrSchemaChanged) {
+			t.Errorf("Admit with %d shards: %v, want ErrSchemaChanged", shards, err)
+		}
+		if err := e.Write(context.Background(), b, nil); !errors.Is(err, ErrSchemaChanged) {
+			t.Errorf("Write with %d shards: %v, want ErrSchemaChanged", shards, err)
+		}
+		shutdown(t, e)
+	}
+}
+
 // Between Open and Recover nothing is taken: a write would meet a log that is not replayed yet.
 func TestNothingIsTakenBeforeTheReplay(t *testing.T) {
 	e, err := Open(testOptions(t.TempDir()))

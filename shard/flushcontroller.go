@@ -57,7 +57,7 @@ func NewFlushController(o ControllerOptions) (*FlushController, error) {
 		return nil, err
 	}
 	c := &FlushController{shard: o.Shard, options: o}
-	c.active = newMemtable(max(o.FirstGeneration, 1), time.Now())
+	c.active = newMemtable(max(o.FirstGeneration, 1))
 	c.publishLocked()
 	return c, nil
 }
@@ -142,6 +142,9 @@ func (c *FlushController) reserveLocked(need usage, sequence uint64) *Memtable {
 	m := c.active
 	m.applies.Add(1)
 	m.pending.add(need)
+	if m.oldest.IsZero() {
+		m.oldest = time.Now()
+	}
 	if m.minSequence == 0 || sequence < m.minSequence {
 		m.minSequence = sequence
 	}
@@ -176,8 +179,8 @@ func (c *FlushController) cancel(m *Memtable, need usage) {
 	c.publishLocked()
 }
 
-// ShouldFlush reports that not even the smallest row is sure to fit in the active memtable, or that it is older than
-// the limit.
+// ShouldFlush reports that not even the smallest row is sure to fit in the active memtable, or that its oldest row is
+// older than the limit.
 func (c *FlushController) ShouldFlush(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,7 +189,7 @@ func (c *FlushController) ShouldFlush(now time.Time) bool {
 }
 
 func (c *FlushController) agedLocked(now time.Time) bool {
-	return c.active.minSequence != 0 && now.Sub(c.active.created) >= c.options.Memtable.MaxAge
+	return !c.active.oldest.IsZero() && now.Sub(c.active.oldest) >= c.options.Memtable.MaxAge
 }
 
 // smallestNeed is what a row of one short series and one number takes in a table that exists.
@@ -200,7 +203,7 @@ func smallestNeed() usage {
 
 // FreezeAndSwap makes the active memtable immutable and puts a fresh one in its place. An empty one takes no slot of
 // the queue: SealNotNeeded. With a full queue it returns ErrFrozenQueueFull.
-func (c *FlushController) FreezeAndSwap(now time.Time) (SealOutcome, error) {
+func (c *FlushController) FreezeAndSwap() (SealOutcome, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.active.minSequence == 0 && c.active.usedLocked().rows == 0 {
@@ -209,14 +212,14 @@ func (c *FlushController) FreezeAndSwap(now time.Time) (SealOutcome, error) {
 	if len(c.frozen) >= c.options.Memtable.FrozenMax {
 		return SealBlocked, ErrFrozenQueueFull
 	}
-	c.rotateLocked(now)
+	c.rotateLocked()
 	return Sealed, nil
 }
 
-func (c *FlushController) rotateLocked(now time.Time) {
+func (c *FlushController) rotateLocked() {
 	old := c.active
 	c.frozen = append(c.frozen, old)
-	c.active = newMemtable(old.generation+1, now)
+	c.active = newMemtable(old.generation + 1)
 	c.publishLocked()
 }
 

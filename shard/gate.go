@@ -55,6 +55,7 @@ func (e *Engine) pumpLocked() time.Duration {
 	for _, s := range e.wantedByAge() {
 		outcome, retry := e.trySealLocked(s)
 		if outcome == SealBlocked {
+			s.blocked.Store(true)
 			next = min(next, retry)
 			if s.Fill().frozen < s.Fill().frozenMax {
 				break // the tier is full: younger wishes do not overtake
@@ -85,19 +86,15 @@ func (e *Engine) wantedByAge() []*shardState {
 func (e *Engine) trySealLocked(s *shardState) (SealOutcome, time.Duration) {
 	fill := s.Fill()
 	if fill.active.rows == 0 {
-		s.wanted.Store(0)
-		s.blocked.Store(false)
-		s.holding.Store(false)
+		s.forget()
 		return SealNotNeeded, 0
 	}
 	if fill.frozen >= fill.frozenMax || e.state.refusal.Load() != nil {
-		s.blocked.Store(true)
 		return SealBlocked, time.Hour
 	}
 	size := fill.active.bytes()
 	grants, ok := e.reserve([]int64{size})
 	if !ok {
-		s.blocked.Store(true)
 		e.tier.compactor.Poke()
 		return SealBlocked, e.nextGrant(size)
 	}

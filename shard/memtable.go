@@ -11,14 +11,14 @@ import (
 // once; readers take snapshots of its tables.
 type Memtable struct {
 	generation uint64
-	created    time.Time
 	flushed    chan struct{}  // closed when its segments are registered
 	applies    sync.WaitGroup // commits that are reserved and not applied yet
 
 	// The controller's lock guards these. No insert holds it, so that a commit waits for none.
-	applied     usage  // what the applied rows take
-	pending     usage  // reserved by commits that are not applied yet
-	minSequence uint64 // lowest sequence that was assigned to it, applied or not; 0: none
+	applied     usage     // what the applied rows take
+	pending     usage     // reserved by commits that are not applied yet
+	oldest      time.Time // when its first rows came; zero while it has none
+	minSequence uint64    // lowest sequence that was assigned to it, applied or not; 0: none
 	maxSequence uint64
 	reservation *pagecache.Reservation // of its flush, from the seal on; nil without a tier
 
@@ -26,10 +26,8 @@ type Memtable struct {
 	tables map[tableKey]*table
 }
 
-func newMemtable(generation uint64, now time.Time) *Memtable {
-	return &Memtable{
-		generation: generation, created: now, flushed: make(chan struct{}), tables: map[tableKey]*table{},
-	}
+func newMemtable(generation uint64) *Memtable {
+	return &Memtable{generation: generation, flushed: make(chan struct{}), tables: map[tableKey]*table{}}
 }
 
 // Generation returns the memtable's number in its shard.

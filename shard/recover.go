@@ -93,6 +93,22 @@ func (e *Engine) replayFrame(f wal.Frame, floors []uint64) error {
 	}
 	e.recovery.frames.Add(1)
 	e.recovery.sequence.Store(f.Sequence)
+	return e.flushOversized(w)
+}
+
+// flushOversized flushes what a frame has filled beyond the cap, as one can that an older configuration let in. The
+// tier of today may never have room for such a seal. The frame is wholly in the memtables by then, so that the floor
+// covers it.
+func (e *Engine) flushOversized(w *write) error {
+	for _, p := range w.parts {
+		s := e.allShards()[p.shard]
+		if fill := s.Fill(); !exceeds(fill.active, fill.caps) {
+			continue
+		}
+		if err := e.flushAll(s); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -141,7 +157,7 @@ func (e *Engine) forceSealShard(s *shardState) SealOutcome {
 	grant := e.tier.controller.ReserveForced(size)
 	s.mu.Lock()
 	s.active.reservation = grant
-	s.rotateLocked(time.Now())
+	s.rotateLocked()
 	s.mu.Unlock()
 	s.granted()
 	return Sealed
