@@ -72,6 +72,9 @@ func (s shape) answer(f failure) reply {
 	if f.allow != "" {
 		header.Set("Allow", f.allow)
 	}
+	if f.status == http.StatusUnauthorized {
+		header.Set("WWW-Authenticate", `Basic realm="lineweir"`) // so browsers ask for a token
+	}
 	message := s.message(f)
 	if s == shapeV1 {
 		header.Set("X-Influxdb-Error", headerText(message))
@@ -109,6 +112,10 @@ func codeV2(status int) string {
 	switch status {
 	case http.StatusBadRequest:
 		return "invalid"
+	case http.StatusUnauthorized:
+		return "unauthorized"
+	case http.StatusForbidden:
+		return "forbidden"
 	case http.StatusNotFound:
 		return "not found"
 	case http.StatusMethodNotAllowed:

@@ -32,11 +32,15 @@ const (
 	reasonSchema    = "schema_unsettled"
 	reasonGone      = "client_gone"
 	reasonInternal  = "internal"
+
+	reasonUnauthorized = "unauthorized"      // no token, or one that is not known
+	reasonForbidden    = "forbidden"         // the token is not good for this
+	reasonTokens       = "tokens_unreadable" // nobody knows
 )
 
 func outcomes() []string {
 	return append(shard.Causes(), outcomeAccepted, reasonLines, reasonRequest, reasonTooLarge, reasonTruncated,
-		reasonStalled, reasonSchema, reasonGone, reasonInternal)
+		reasonStalled, reasonSchema, reasonGone, reasonInternal, reasonUnauthorized, reasonForbidden, reasonTokens)
 }
 
 // stageSeconds reach from a refusal without reading to a client's last patience.

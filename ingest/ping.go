@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"time"
@@ -61,14 +62,17 @@ func (h *Handler) ready(http.ResponseWriter, *http.Request) (reply, error) {
 		Recovery: h.engine.Status().Recovery,
 	}
 	err := h.gate.Unavailable()
+	if err == nil && h.options.Tokens != nil && h.options.Tokens.Ready() != nil {
+		err = errTokensUnreadable
+	}
 	if err == nil {
 		return jsonReply(http.StatusOK, body)
 	}
 	f := describe(err)
-	body.Status, body.Cause, body.Error = "not ready", f.cause, f.message
+	body.Status, body.Cause, body.Error = "not ready", cmp.Or(f.cause, f.reason), f.message
 	answer, err := jsonReply(http.StatusServiceUnavailable, body)
 	answer.header = http.Header{}
-	setRetryAfter(answer.header, f.retryAfter)
+	setRetryAfter(answer.header, max(f.retryAfter, time.Second))
 	return answer, err
 }
 
@@ -86,6 +90,9 @@ func (h *Handler) index(http.ResponseWriter, *http.Request) (reply, error) {
 		Version   string         `json:"version"`
 		Endpoints []endpointBody `json:"endpoints"`
 	}{Name: "lineweir", Version: h.options.Version}
+	for _, api := range writeAPIs() {
+		body.Endpoints = append(body.Endpoints, endpointBody{api.path, []string{http.MethodPost}, api.about})
+	}
 	for _, route := range h.table() {
 		body.Endpoints = append(body.Endpoints, endpointBody{route.path, route.methods, route.about})
 	}

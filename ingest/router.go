@@ -59,42 +59,39 @@ type route struct {
 	methods []string
 	path    string
 	about   string // what GET / says of it
-	handle  http.HandlerFunc
+	needs   need
+	handle  endpoint
 }
 
-// table lists everything there is.
+// table lists everything there is beside the write APIs.
 func (h *Handler) table() []route {
-	var routes []route
-	for _, api := range writeAPIs() {
-		routes = append(routes, route{[]string{http.MethodPost}, api.path, api.about, h.serveWrite(api)})
-	}
 	read := []string{http.MethodGet, http.MethodHead}
-	return append(routes, []route{
-		{read, "/", "this list", h.serve(shapeV1, h.index)},
-		{read, "/ping", "204; verbose=true: the version", h.serve(shapeV1, h.ping)},
-		{read, "/health", "200 while the process can serve, 503 when only a restart helps", h.serve(shapeV1, h.health)},
-		{read, "/ready", "200 when writes are taken, else 503 with the cause", h.serve(shapeV1, h.ready)},
-		{read, "/metrics", "metrics for Prometheus", h.serve(shapeV1, h.exposition)},
+	return []route{
+		{read, "/", "this list", needRead, h.index},
+		{read, "/ping", "204; verbose=true: the version", nil, h.ping},
+		{read, "/health", "200 while the process can serve, 503 when only a restart helps", nil, h.health},
+		{read, "/ready", "200 when writes are taken, else 503 with the cause", nil, h.ready},
+		{read, "/metrics", "metrics for Prometheus", needRead, h.exposition},
 		{[]string{http.MethodGet, http.MethodPost}, "/query",
-			"q: CREATE DATABASE, SHOW DATABASES, SHOW MEASUREMENTS; db", h.serve(shapeV1, h.query)},
+			"q: CREATE DATABASE, SHOW DATABASES, SHOW MEASUREMENTS; db", needStatements, h.query},
 		{[]string{http.MethodGet}, "/api/scan",
-			"points: db, measurement, start, stop, tag, field, limit, format=lp|csv|jsonl|count",
-			h.serve(shapeV1, h.scan)},
-		{read, "/api/status", "what the engine does, as JSON", h.serve(shapeV1, h.status)},
-		{[]string{http.MethodPost}, "/api/seal", "seal all memtables; wait=true: until they are flushed",
-			h.serve(shapeV1, h.seal)},
-		{[]string{http.MethodPut}, "/api/compaction", `{"max_bytes_per_second":N,"paused":bool}`,
-			h.serve(shapeV1, h.compaction)},
-	}...)
+			"points: db, measurement, start, stop, tag, field, limit, format=lp|csv|jsonl|count", needScan, h.scan},
+		{read, "/api/status", "what the engine does, as JSON", needRead, h.status},
+		{[]string{http.MethodPost}, "/api/seal", "seal all memtables; wait=true: until they are flushed", needAdmin, h.seal},
+		{[]string{http.MethodPut}, "/api/compaction", `{"max_bytes_per_second":N,"paused":bool}`, needAdmin, h.compaction},
+	}
 }
 
 // routes builds the router.
 func (h *Handler) routes() *chi.Mux {
 	router := chi.NewRouter()
 	router.Use(identify(h.options.Version))
+	for _, api := range writeAPIs() {
+		router.Post(api.path, h.serveWrite(api))
+	}
 	for _, route := range h.table() {
 		for _, method := range route.methods {
-			router.MethodFunc(method, route.path, route.handle)
+			router.MethodFunc(method, route.path, h.serve(route))
 		}
 	}
 	router.NotFound(h.fallback(notFound))
@@ -102,17 +99,18 @@ func (h *Handler) routes() *chi.Mux {
 	return router
 }
 
-// serve makes a handler of an endpoint: it sends the reply, or the answer to the error or the panic.
-func (h *Handler) serve(s shape, e endpoint) http.HandlerFunc {
+// serve makes a handler of a route: it sends the reply, or the answer to the error or the panic.
+func (h *Handler) serve(route route) http.HandlerFunc {
+	guarded := h.guard(route.needs, route.handle)
 	return func(w http.ResponseWriter, r *http.Request) {
 		hurryBody(w, r, h.options.Limits.BodyTimeout)
-		_ = h.answer(s, e, w, r)
+		_ = h.answer(shapeV1, guarded, w, r)
 	}
 }
 
 // serveWrite is serve for a write API, which also counts.
 func (h *Handler) serveWrite(api *writeAPI) http.HandlerFunc {
-	write := h.write(api)
+	write := h.guard(needToken, h.write(api))
 	return func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		err := h.answer(api.shape, write, w, r)

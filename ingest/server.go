@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"lineweir/internal/auth"
 	"lineweir/shard"
 )
 
@@ -17,7 +18,9 @@ type Options struct {
 	Logger  *zap.Logger
 	Version string // of lineweir
 	// Scan answers GET /api/scan. It returns an error before it has written anything.
-	Scan   func(w http.ResponseWriter, r *http.Request) error
+	Scan func(w http.ResponseWriter, r *http.Request) error
+	// Tokens tell what a client may do. Without them everybody may do everything.
+	Tokens *auth.Verifier
 	Limits Limits
 }
 

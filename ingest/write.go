@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"lineweir/internal/auth"
 	"lineweir/shard"
 )
 
@@ -79,6 +80,9 @@ func (q *writeRequest) release() {
 func (q *writeRequest) receive(w http.ResponseWriter, r *http.Request, api *writeAPI) error {
 	var err error
 	if q.target, err = parseTarget(api, r.URL.RawQuery); err != nil {
+		return err
+	}
+	if err = allow(rightsOf(r.Context()), auth.Write, q.target.database); err != nil {
 		return err
 	}
 	if q.encoding, err = parseEncoding(r.Header); err != nil {

@@ -1,0 +1,93 @@
+package ingest
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/influxdata/influxql"
+
+	"lineweir/internal/auth"
+)
+
+// needStatements asks for the rights to all statements of a query, before any of them is executed, as InfluxDB 1 does:
+//
+//   - CREATE DATABASE takes the right to write that database. Agents that may write send it at their start, and their
+//     first write would create the database anyway.
+//   - SHOW takes the right to read the database, and SHOW DATABASES any right: it shows those that the token may use.
+//   - Everything else takes admin: DROP, DELETE, retention policies, and whatever else InfluxQL knows.
+//
+// A text that is no InfluxQL is refused here, because nobody can say what an endpoint that understands it would do.
+func needStatements(rights *auth.Rights, r *http.Request) error {
+	if rights.Admin {
+		return nil
+	}
+	r.Body = http.MaxBytesReader(nil, r.Body, queryBodyBytesMax)
+	text, database := r.FormValue("q"), r.FormValue("db") // what the endpoint reads
+	if text == "" {
+		return nil // the endpoint says what is missing
+	}
+	query, err := influxql.ParseQuery(text)
+	if err != nil {
+		return badRequest("error parsing query: %s", sanitize(err.Error(), quoteBytesMax))
+	}
+	for _, statement := range query.Statements {
+		if err := needStatement(rights, statement, database); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func needStatement(rights *auth.Rights, statement influxql.Statement, database string) error {
+	if create, ok := statement.(*influxql.CreateDatabaseStatement); ok {
+		return allowNamed(rights, auth.Write, create.Name, "")
+	}
+	required, err := statement.RequiredPrivileges()
+	if err != nil {
+		return fmt.Errorf("find the rights that a statement needs: %w", err)
+	}
+	for _, privilege := range required {
+		switch {
+		case privilege.Admin || privilege.Privilege > influxql.ReadPrivilege:
+			return errNotAdmin
+		case privilege.Privilege == influxql.NoPrivileges:
+			continue
+		}
+		name := privilege.Name
+		if name == "" {
+			name = database
+		}
+		if err := allowNamed(rights, auth.Read, name, ""); err != nil {
+			return err
+		}
+	}
+	return needSources(rights, statement)
+}
+
+// needSources asks for the right to read every database that a FROM names beside the statement's own.
+func needSources(rights *auth.Rights, statement influxql.Statement) error {
+	var refused error
+	check := func(node influxql.Node) {
+		source, ok := node.(*influxql.Measurement)
+		if ok && source.Database != "" && refused == nil {
+			refused = allowNamed(rights, auth.Read, source.Database, source.RetentionPolicy)
+		}
+	}
+	influxql.WalkFunc(statement, check)
+	if show, ok := statement.(*influxql.ShowMeasurementsStatement); ok {
+		influxql.WalkFunc(show.Source, check) // WalkFunc leaves this one out
+	}
+	return refused
+}
+
+// allowNamed is allow for a database as a statement names it. One without a name is for the endpoint to refuse.
+func allowNamed(rights *auth.Rights, action auth.Action, database, policy string) error {
+	if database == "" {
+		return nil
+	}
+	name, err := databaseName(database, policy)
+	if err != nil {
+		return err
+	}
+	return allow(rights, action, name)
+}
