@@ -51,6 +51,7 @@ type Batch struct {
 	points       int
 	line         uint64 // counts Append, so that a column knows whether this line used it
 	pool         *sync.Pool
+	keptBytes    int64 // of the measurements, as of the last Release
 
 	key    []byte  // scratch: hashed prefix and series key of the line
 	fields []int32 // scratch: column of each field of the line
@@ -70,6 +71,7 @@ type batchMeasurement struct {
 	shape    tagShape            // of the last line
 	tables   []batchTable        // by shard
 	prefix   []byte              // what is hashed before the series key
+	kept     int64               // its share of the batch's keptBytes
 }
 
 // batchField is a field column of a measurement in a batch.
@@ -110,10 +112,16 @@ func (b *Batch) reset(database string) {
 		m.reset()
 	}
 	if len(b.measurements) > batchMeasurementsKept {
-		clear(b.measurements)
+		b.drop()
 	}
 	b.database, b.order, b.last, b.points = database, b.order[:0], nil, 0
 	clear(b.needs)
+}
+
+// drop gives up the memory that the batch would keep.
+func (b *Batch) drop() {
+	clear(b.measurements)
+	b.order, b.last, b.keptBytes = nil, nil, 0
 }
 
 // batchMeasurementsKept bounds the tables that a pooled batch keeps between requests.
@@ -137,9 +145,19 @@ func (m *batchMeasurement) reset() {
 
 // Release gives the batch back to its engine. It must not be used afterwards.
 func (b *Batch) Release() {
-	if b.pool != nil && b.SizeBytes() <= batchBytesKept {
-		b.pool.Put(b)
+	if b.pool == nil {
+		return
 	}
+	// Measurements of earlier requests keep their memory too.
+	for _, m := range b.order {
+		now := m.sizeBytes()
+		b.keptBytes += now - m.kept
+		m.kept = now
+	}
+	if b.keptBytes > batchBytesKept {
+		b.drop()
+	}
+	b.pool.Put(b)
 }
 
 // batchBytesKept bounds the memory of a batch that waits for the next request.
@@ -151,19 +169,44 @@ func (b *Batch) Database() string { return b.database }
 // Points returns how many points the batch holds.
 func (b *Batch) Points() int { return b.points }
 
-// SizeBytes returns the memory that the batch's points take.
+// What parts of a batch take beside the values, with what a map or an allocation adds.
+const (
+	batchMeasurementBytes = 768
+	batchTableBytes       = 160
+	batchColumnBytes      = 160 // in the measurement
+	batchValuesBytes      = 112 // of a column in a table
+)
+
+// SizeBytes returns about the memory that the batch's points take. It is cheap enough to be asked while a batch grows:
+// the values are taken from what they need of the memtables, where they are counted one by one.
 func (b *Batch) SizeBytes() int64 {
 	var size int64
+	tables := int64(len(b.needs))
 	for _, m := range b.order {
-		for i := range m.tables {
-			size += m.tables[i].sizeBytes()
-		}
+		columns := int64(len(m.fields) + len(m.tagNames))
+		size += batchMeasurementBytes + tables*batchTableBytes + columns*batchColumnBytes +
+			tables*int64(len(m.fields))*batchValuesBytes
+	}
+	for i := range b.needs {
+		need := &b.needs[i].cost
+		values := 20*need.Rows + need.TagBytes + 12*need.Numbers + 8*need.Strings + need.StringBytes
+		size += values + values/4 // what slices grow by
+	}
+	return size
+}
+
+// sizeBytes returns the memory that the measurement holds, used or not.
+func (m *batchMeasurement) sizeBytes() int64 {
+	columns := int64(cap(m.fields) + cap(m.tagNames))
+	size := batchMeasurementBytes + int64(len(m.tables))*batchTableBytes + columns*batchColumnBytes
+	for i := range m.tables {
+		size += m.tables[i].sizeBytes()
 	}
 	return size
 }
 
 func (t *batchTable) sizeBytes() int64 {
-	size := int64(8*cap(t.hashes) + 4*cap(t.keyEnds) + cap(t.keys) + 8*cap(t.times))
+	size := int64(8*cap(t.hashes) + 4*cap(t.keyEnds) + cap(t.keys) + 8*cap(t.times) + batchValuesBytes*cap(t.values))
 	for i := range t.values {
 		size += t.values[i].sizeBytes()
 	}
@@ -187,6 +230,10 @@ func (b *Batch) Append(p *Point) error {
 	}
 	if err != nil {
 		m.rollback(fields, tags, added)
+		if !m.active { // else refused lines would leave a measurement each
+			b.keptBytes -= m.kept
+			delete(b.measurements, m.name)
+		}
 		return err
 	}
 	if !m.active {
@@ -425,13 +472,4 @@ func (b *Batch) store(m *batchMeasurement, p *Point) {
 		need.addValues(f.Kind, 1, len(f.String))
 	}
 	b.points++
-}
-
-// key returns the series key of a row; it aliases the batch.
-func (t *batchTable) key(row int) []byte {
-	start := uint32(0)
-	if row > 0 {
-		start = t.keyEnds[row-1]
-	}
-	return t.keys[start:t.keyEnds[row]]
 }

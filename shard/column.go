@@ -38,15 +38,6 @@ func (v *fieldValues) add(row uint32, f *Field) {
 	v.numbers = append(v.numbers, f.Number)
 }
 
-// text returns string i; it aliases the batch.
-func (v *fieldValues) stringAt(i int) []byte {
-	start := uint32(0)
-	if i > 0 {
-		start = v.ends[i-1]
-	}
-	return v.text[start:v.ends[i]]
-}
-
 func (v *fieldValues) sizeBytes() int64 {
 	return int64(4*cap(v.rows) + 8*cap(v.numbers) + 4*cap(v.ends) + cap(v.text))
 }
