@@ -13,8 +13,8 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// tailBytes is read from the end of a file at once, in the hope that it holds the footer. It stays in memory, because it
-// often holds the page indexes too, and all of a small file.
+// tailBytes is read from the end of a file at once, in the hope that it holds the footer. It stays in memory, because
+// it often holds the page indexes too, and all of a small file.
 const tailBytes = 16 << 10
 
 // File is an open segment file. Its methods may be called by several goroutines.
