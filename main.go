@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"lineweir/ingest"
+	"lineweir/internal/auth"
 	"lineweir/internal/cli"
 	"lineweir/internal/config"
 	"lineweir/internal/vfs"
@@ -47,12 +48,13 @@ func serve(ctx context.Context, loaded *config.Loaded) error {
 	if err != nil {
 		return fmt.Errorf("listen for HTTP: %w", err)
 	}
-	logStart(logger, loaded, listener)
+	tokens := auth.NewVerifier(vfs.OS, loaded.Config.DataDir, logger)
+	logStart(logger, loaded, listener.Addr(), tokens.On())
 	engine, err := shard.Open(engineOptions(loaded, logger))
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	server, err := newServer(engine, loaded, logger)
+	server, err := newServer(engine, tokens, loaded, logger)
 	if err != nil {
 		return errors.Join(err, listener.Close(), engine.Shutdown(ctx))
 	}
@@ -62,7 +64,7 @@ func serve(ctx context.Context, loaded *config.Loaded) error {
 // run serves while the engine recovers and works. It returns when the drain is over, with an error if the engine
 // failed.
 func run(
-	ctx context.Context, engine *shard.Engine, server *http.Server, listener net.Listener, timeout time.Duration,
+	ctx context.Context, engine *shard.Engine, server *ingest.Server, listener net.Listener, timeout time.Duration,
 ) error {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
@@ -95,7 +97,9 @@ func run(
 const scanWriteTimeout = 30 * time.Second
 
 // newServer puts the HTTP handlers over the engine.
-func newServer(engine *shard.Engine, loaded *config.Loaded, logger *zap.Logger) (*http.Server, error) {
+func newServer(
+	engine *shard.Engine, tokens *auth.Verifier, loaded *config.Loaded, logger *zap.Logger,
+) (*ingest.Server, error) {
 	scan, err := query.NewHandler(query.Options{Store: engine, Logger: logger, WriteTimeout: scanWriteTimeout})
 	if err != nil {
 		return nil, err
@@ -104,8 +108,10 @@ func newServer(engine *shard.Engine, loaded *config.Loaded, logger *zap.Logger) 
 	limits.BodyBytesMax = loaded.Config.HTTP.MaxBodyBytes
 	limits.InFlightBytesMax = loaded.Config.HTTP.InFlightBytes
 	limits.UnreadRefusalBytes = loaded.Config.Admission.UnreadRefusalBytes
+	limits.BodyTimeout = loaded.Config.HTTP.BodyTimeout
+	limits.ConnectionsMax = loaded.Config.HTTP.MaxConnections
 	handler, err := ingest.NewHandler(ingest.Options{
-		Engine: engine, Logger: logger, Version: cli.Version(), Scan: scan.Scan, Limits: limits,
+		Engine: engine, Logger: logger, Version: cli.Version(), Scan: scan.Scan, Tokens: tokens, Limits: limits,
 	})
 	if err != nil {
 		return nil, err
@@ -114,6 +120,7 @@ func newServer(engine *shard.Engine, loaded *config.Loaded, logger *zap.Logger) 
 	options.Handler, options.Logger = handler, logger
 	options.ReadHeaderTimeout = loaded.Config.HTTP.ReadHeaderTimeout
 	options.IdleTimeout = loaded.Config.HTTP.IdleTimeout
+	options.CertificateFile, options.KeyFile = loaded.Config.HTTP.TLSCert, loaded.Config.HTTP.TLSKey
 	return ingest.NewServer(options)
 }
 
@@ -164,13 +171,29 @@ func newLogger(level string) (*zap.Logger, error) {
 	return c.Build()
 }
 
-// logStart writes the first line, and what of the configuration was ignored.
-func logStart(logger *zap.Logger, loaded *config.Loaded, listener net.Listener) {
+// logStart writes the first line, what of the configuration was ignored, and who can reach the server.
+func logStart(logger *zap.Logger, loaded *config.Loaded, address net.Addr, authentication bool) {
+	scheme := "http://"
+	if loaded.Config.HTTP.TLSCert != "" {
+		scheme = "https://"
+	}
 	logger.Info("lineweir starts", zap.String("version", cli.Version()), zap.String("config", loaded.Origin),
-		zap.String("url", "http://"+listener.Addr().String()), zap.String("data_dir", loaded.Config.DataDir),
-		zap.Bool("authentication", false))
+		zap.String("url", scheme+address.String()), zap.String("data_dir", loaded.Config.DataDir),
+		zap.Bool("authentication", authentication))
 	for _, warning := range loaded.Warnings {
 		logger.Warn(warning)
+	}
+	tcp, ok := address.(*net.TCPAddr)
+	if ok && tcp.IP.IsLoopback() {
+		return
+	}
+	switch {
+	case !authentication:
+		logger.Warn("ANYBODY WHO REACHES THIS ADDRESS MAY READ, WRITE AND CHANGE EVERYTHING: there is no token. Make one " +
+			"with `lineweir token create --name NAME --admin`, which needs no restart, or listen on 127.0.0.1")
+	case loaded.Config.HTTP.TLSCert == "":
+		logger.Warn("tokens and data can be read on their way to this address: set http.tls_cert and http.tls_key, or " +
+			"let a proxy in front speak TLS")
 	}
 }
 
@@ -191,4 +214,7 @@ func dumpLog(ctx context.Context, dir string, w io.Writer) error {
 }
 
 // check verifies a data directory that no process uses.
-func check(_ context.Context, dir string, w io.Writer) error { return shard.Check(vfs.OS, dir, w) }
+func check(_ context.Context, dir string, w io.Writer) error {
+	_, err := auth.NewFile(vfs.OS, dir).Tokens()
+	return errors.Join(shard.Check(vfs.OS, dir, w), err)
+}

@@ -17,6 +17,8 @@ type requestError struct {
 	reason  string // counts in metrics
 	message string
 	closes  bool // the connection can't carry another request
+	// retryAfter is when another try has a chance; 0: at any time, if the status is 503.
+	retryAfter time.Duration
 }
 
 func (e *requestError) Error() string { return e.message }
@@ -104,7 +106,10 @@ func describe(err error) failure {
 	case errors.As(err, &lines):
 		return failure{status: http.StatusBadRequest, reason: reasonLines, lines: lines}
 	case errors.As(err, &refused):
-		return failure{status: refused.status, reason: refused.reason, message: refused.message, closes: refused.closes}
+		return failure{
+			status: refused.status, reason: refused.reason, message: refused.message, closes: refused.closes,
+			retryAfter: refused.retryAfter,
+		}
 	case errors.As(err, &tooLarge):
 		return describeTooLarge(tooLarge)
 	case errors.As(err, &method):

@@ -12,8 +12,11 @@ import (
 )
 
 const (
-	// bodyFirstBytes is what a body gets at first: room that a client has announced, but not filled, is not held.
-	bodyFirstBytes = 64 << 10
+	// bodyFirstBytes is what a body gets at first: room that a client has announced, but not filled, is not held. It is
+	// little, because very many slow clients may hold it.
+	bodyFirstBytes = 4 << 10
+	// bodySecondBytes is what it gets when it has filled that, so that common bodies are copied twice at most.
+	bodySecondBytes = 64 << 10
 	// bodyGrowthMax is how many times its received bytes a body's room becomes at most when its length is announced.
 	bodyGrowthMax = 16
 	// bodyBytesPerSecondMin is how fast a body must come beside Limits.BodyTimeout. Slower clients hold memory for
@@ -79,8 +82,8 @@ func (in *intake) readOnce(source io.Reader, b *buffer) error {
 
 // nextSize returns how large the next buffer should be. One byte more than announced lets a read find the end.
 func (in *intake) nextSize(receivedBytes, hintBytes int) int {
-	size := 2 * receivedBytes
-	if hintBytes >= size {
+	size := max(2*receivedBytes, bodySecondBytes)
+	if hintBytes >= receivedBytes {
 		size = min(hintBytes+1, bodyGrowthMax*receivedBytes)
 	}
 	return min(size, in.maxBytes+1)
@@ -102,13 +105,19 @@ func (in *intake) grow(b *buffer, sizeBytes int) (*buffer, error) {
 }
 
 // bodyReads watches the reads of one body: how fast it comes, and whether it is worth reading on.
+//
+// A body has timeout to come. Each byte adds a little to that, as fast as bodyBytesPerSecondMin, but never to more than
+// timeout from now: so a body may take as long as its length justifies, and one that came fast at first may not linger.
 type bodyReads struct {
 	controller  *http.ResponseController
 	start       time.Time
 	timeout     time.Duration
 	unreadBytes int64        // above so many bytes blocked is asked, once
 	blocked     func() error // why the rest is not worth reading
+	pressed     func() error // why a body may not take longer than timeout now
 	asked       bool
+	deadline    time.Time // zero before the first read
+	paidBytes   int64     // of which the deadline knows
 }
 
 // worth asks, once, whether a body of so many bytes is worth reading.
@@ -125,8 +134,26 @@ func (b *bodyReads) allow(receivedBytes int64) error {
 	if err := b.worth(receivedBytes); err != nil {
 		return err
 	}
-	progress := time.Duration(receivedBytes) * (time.Second / bodyBytesPerSecondMin)
-	return setReadDeadline(b.controller, b.start.Add(b.timeout+progress))
+	now := time.Now()
+	if now.Sub(b.start) > b.timeout {
+		if err := b.pressed(); err != nil {
+			return err
+		}
+	}
+	b.extend(now, receivedBytes)
+	return setReadDeadline(b.controller, b.deadline)
+}
+
+// extend moves the deadline by what has come since the last read.
+func (b *bodyReads) extend(now time.Time, receivedBytes int64) {
+	if b.deadline.IsZero() {
+		b.deadline = b.start.Add(b.timeout)
+	}
+	b.deadline = b.deadline.Add(time.Duration(receivedBytes-b.paidBytes) * (time.Second / bodyBytesPerSecondMin))
+	if latest := now.Add(b.timeout); b.deadline.After(latest) {
+		b.deadline = latest
+	}
+	b.paidBytes = receivedBytes
 }
 
 // setReadDeadline says until when a client must have sent more; the zero time takes the deadline away.

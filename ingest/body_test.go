@@ -195,7 +195,7 @@ func TestLongBodiesAreRefusedUnreadWhileAllIsBlocked(t *testing.T) {
 	if answer.Code != http.StatusServiceUnavailable {
 		t.Errorf("a chunked body above the limit: got %d, want 503", answer.Code)
 	}
-	if read := size - rest.Len(); read > 2*bodyFirstBytes {
+	if read := size - rest.Len(); read > 2*bodySecondBytes {
 		t.Errorf("%d bytes were read of a chunked body that is refused above %d", read, unread)
 	}
 	if diff := cmp.Diff([]string{"l0_full", "l0_full"}, f.refusals); diff != "" {
@@ -362,7 +362,7 @@ func (r *stepReader) Read(p []byte) (int, error) {
 // TestIntakeHoldsWhatHasCome reads streams whose announced length is right, wrong or missing.
 func TestIntakeHoldsWhatHasCome(t *testing.T) {
 	const limit = 300_000
-	for _, length := range []int{0, 1, 4095, 4096, 4097, bodyFirstBytes, bodyFirstBytes + 1, limit, limit + 1} {
+	for _, length := range []int{0, 1, 4095, 4096, 4097, bodySecondBytes, bodySecondBytes + 1, limit, limit + 1} {
 		for _, hint := range []int{-1, 0, length, length / 2, 10 * limit} {
 			text := strings.Repeat("0123456789", length/10+1)[:length]
 			c := &claim{budget: &budget{limitBytes: 1 << 30}}

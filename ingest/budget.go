@@ -28,6 +28,22 @@ func (b *budget) take(sizeBytes int64) bool {
 	}
 }
 
+// pressed refuses a slow body while more than half of the budget is used, so that slow clients, however many, leave the
+// other half to those that are done with it soon.
+func (b *budget) pressed() error {
+	if b.usedBytes.Load() <= b.limitBytes/2 {
+		return nil
+	}
+	return b.refusal(", and this body comes slowly")
+}
+
+func (b *budget) refusal(addition string) error {
+	return &shard.BackpressureError{
+		Cause: shard.CauseMemory, RetryAfter: spreadRetryAfter(),
+		Detail: fmt.Sprintf("the writes in flight hold %d of %d bytes%s", b.usedBytes.Load(), b.limitBytes, addition),
+	}
+}
+
 // claim is the share of the budget that one request holds. It belongs to one goroutine.
 type claim struct {
 	budget    *budget
@@ -40,11 +56,7 @@ func (c *claim) grow(sizeBytes int64) error {
 		return errBodyTooLarge
 	}
 	if !c.budget.take(sizeBytes) {
-		return &shard.BackpressureError{
-			Cause: shard.CauseMemory, RetryAfter: memoryRetryAfter(),
-			Detail: fmt.Sprintf("the writes in flight hold %d of %d bytes",
-				c.budget.usedBytes.Load(), c.budget.limitBytes),
-		}
+		return c.budget.refusal("")
 	}
 	c.heldBytes += sizeBytes
 	return nil
@@ -62,8 +74,8 @@ func (c *claim) restore(heldBytes int64) { c.shrink(c.heldBytes - heldBytes) }
 // release gives everything back.
 func (c *claim) release() { c.shrink(c.heldBytes) }
 
-// memoryRetryAfter spreads the clients that found the budget spent: it frees itself within the time of a few writes.
-func memoryRetryAfter() time.Duration {
+// spreadRetryAfter spreads the clients that found a bound reached which the time of a few requests moves.
+func spreadRetryAfter() time.Duration {
 	const secondsMax = 3
 	return time.Duration(1+rand.N(secondsMax)) * time.Second
 }

@@ -36,11 +36,17 @@ const (
 	reasonUnauthorized = "unauthorized"      // no token, or one that is not known
 	reasonForbidden    = "forbidden"         // the token is not good for this
 	reasonTokens       = "tokens_unreadable" // nobody knows
+	reasonConnections  = "connections"       // there are too many
 )
 
 func outcomes() []string {
 	return append(shard.Causes(), outcomeAccepted, reasonLines, reasonRequest, reasonTooLarge, reasonTruncated,
 		reasonStalled, reasonSchema, reasonGone, reasonInternal, reasonUnauthorized, reasonForbidden, reasonTokens)
+}
+
+// accessReasons are why requests of any kind are refused before their endpoint is asked.
+func accessReasons() []string {
+	return []string{reasonUnauthorized, reasonForbidden, reasonTokens, reasonConnections}
 }
 
 // stageSeconds reach from a refusal without reading to a client's last patience.
@@ -55,12 +61,13 @@ type metrics struct {
 	wire     prometheus.Counter
 	text     prometheus.Counter
 	stages   map[string]prometheus.Observer
+	access   map[string]prometheus.Counter // by reason
 }
 
 func newMetrics(h *Handler) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(), faults: map[Fault]prometheus.Counter{},
-		stages: map[string]prometheus.Observer{},
+		stages: map[string]prometheus.Observer{}, access: map[string]prometheus.Counter{},
 	}
 	m.registry.MustRegister(
 		collectors.NewGoCollector(),
@@ -70,6 +77,7 @@ func newMetrics(h *Handler) *metrics {
 	m.registerRequests()
 	m.registerVolume()
 	m.registerBudget(h.budget)
+	m.registerAccess(h.connections)
 	return m
 }
 
@@ -117,6 +125,30 @@ func (m *metrics) registerBudget(b *budget) {
 			Name: "lineweir_write_in_flight_max_bytes", Help: "What lineweir_write_in_flight_bytes never exceeds.",
 		}, func() float64 { return float64(b.limitBytes) }),
 	)
+}
+
+func (m *metrics) registerAccess(c *connections) {
+	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "lineweir_http_refused_total", Help: "Requests of all kinds whose client or connection was refused, by reason.",
+	}, []string{"reason"})
+	for _, reason := range accessReasons() {
+		m.access[reason] = refused.WithLabelValues(reason)
+	}
+	m.registry.MustRegister(refused,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "lineweir_http_connections", Help: "Open connections, with those that are being refused.",
+		}, func() float64 { return float64(c.open.Load()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "lineweir_http_connections_max", Help: "How many connections are served at once.",
+		}, func() float64 { return float64(c.max) }),
+	)
+}
+
+// countRefusal notes a request that was answered with an error, if it is one of access.
+func (m *metrics) countRefusal(reason string) {
+	if counter := m.access[reason]; counter != nil {
+		counter.Inc()
+	}
 }
 
 // observe notes how long a stage took since its start, and returns when it ended.

@@ -18,17 +18,18 @@ import (
 
 // Handler answers all requests.
 type Handler struct {
-	options   Options
-	engine    *shard.Engine
-	committer committer
-	gate      gatekeeper
-	budget    *budget
-	buffers   bufferPool
-	decoders  decoders
-	parsers   sync.Pool
-	metrics   *metrics
-	router    *chi.Mux
-	started   time.Time
+	options     Options
+	engine      *shard.Engine
+	committer   committer
+	gate        gatekeeper
+	budget      *budget
+	connections *connections
+	buffers     bufferPool
+	decoders    decoders
+	parsers     sync.Pool
+	metrics     *metrics
+	router      *chi.Mux
+	started     time.Time
 }
 
 // NewHandler returns a Handler.
@@ -38,9 +39,10 @@ func NewHandler(o Options) (*Handler, error) {
 	}
 	h := &Handler{
 		options: o, engine: o.Engine, committer: o.Engine, gate: o.Engine,
-		budget:  &budget{limitBytes: o.Limits.InFlightBytesMax},
-		parsers: sync.Pool{New: func() any { return NewParser(o.Limits.Line) }},
-		started: time.Now(),
+		budget:      &budget{limitBytes: o.Limits.InFlightBytesMax},
+		connections: &connections{max: int64(o.Limits.ConnectionsMax)},
+		parsers:     sync.Pool{New: func() any { return NewParser(o.Limits.Line) }},
+		started:     time.Now(),
 	}
 	h.metrics = newMetrics(h)
 	h.router = h.routes()
@@ -85,7 +87,7 @@ func (h *Handler) table() []route {
 // routes builds the router.
 func (h *Handler) routes() *chi.Mux {
 	router := chi.NewRouter()
-	router.Use(identify(h.options.Version))
+	router.Use(identify(h.options.Version), h.refuseExcess)
 	for _, api := range writeAPIs() {
 		router.Post(api.path, h.serveWrite(api))
 	}
@@ -127,6 +129,10 @@ func (h *Handler) answer(s shape, e endpoint, w http.ResponseWriter, r *http.Req
 		return nil
 	}
 	f := describe(err)
+	h.metrics.countRefusal(f.reason)
+	if r.ProtoMajor > 1 && f.reason != reasonConnections {
+		f.closes = false // a broken stream of HTTP/2 breaks no other
+	}
 	if f.internal {
 		h.options.Logger.Error("request failed", zap.String("method", r.Method), zap.String("path", r.URL.Path),
 			zap.String("request_id", w.Header().Get("Request-Id")), zap.Error(err))

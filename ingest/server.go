@@ -3,6 +3,7 @@ package ingest
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"time"
 
@@ -30,6 +31,7 @@ type Limits struct {
 	InFlightBytesMax   int64         // of all writes that are read, parsed, waiting or being made durable
 	UnreadRefusalBytes int64         // a longer body is not read while every shard is blocked
 	BodyTimeout        time.Duration // in which a body must come, beside a second for each 4 KiB
+	ConnectionsMax     int           // that are served at once
 	Line               LineLimits
 }
 
@@ -40,6 +42,7 @@ func DefaultLimits() Limits {
 		InFlightBytesMax:   256 << 20,
 		UnreadRefusalBytes: 64 << 10,
 		BodyTimeout:        10 * time.Second,
+		ConnectionsMax:     4096,
 		Line:               DefaultLineLimits(),
 	}
 }
@@ -61,6 +64,7 @@ func (o *Options) Validate() error {
 		require(l.UnreadRefusalBytes >= 0, "limit of an unread refusal is %d bytes, must not be negative",
 			l.UnreadRefusalBytes),
 		require(l.BodyTimeout > 0, "timeout of a body is %s, must be above 0", l.BodyTimeout),
+		require(l.ConnectionsMax > 0, "limit of connections is %d, must be above 0", l.ConnectionsMax),
 		l.Line.Validate(),
 	)
 }
@@ -74,14 +78,16 @@ func require(ok bool, format string, arguments ...any) error {
 
 // ServerOptions configure the HTTP server.
 type ServerOptions struct {
-	Handler http.Handler
+	Handler *Handler
 	Logger  *zap.Logger
-	// ReadHeaderTimeout is how long a header may take.
+	// ReadHeaderTimeout is how long a header may take, and a TLS handshake.
 	ReadHeaderTimeout time.Duration
 	// IdleTimeout is how long a connection may carry nothing. Telegraf keeps connections between flushes and can't
 	// repeat a request that meets a closed one, so it should be well above any flush interval.
 	IdleTimeout    time.Duration
 	MaxHeaderBytes int
+	// CertificateFile and KeyFile, both PEM, make the server speak TLS alone. They are read again when they change.
+	CertificateFile, KeyFile string
 }
 
 // DefaultServerOptions returns options that lack Handler and Logger only.
@@ -98,12 +104,19 @@ func (o *ServerOptions) Validate() error {
 		require(o.IdleTimeout > 0, "idle timeout is %s, must be above 0", o.IdleTimeout),
 		require(o.MaxHeaderBytes >= headerBytesMin, "limit of a header is %d bytes, must be at least %d",
 			o.MaxHeaderBytes, headerBytesMin),
+		require((o.CertificateFile == "") == (o.KeyFile == ""), "a certificate and its key need each other"),
 	)
+}
+
+// Server is the HTTP server. Its owner ends it with Shutdown or Close.
+type Server struct {
+	*http.Server
+	connections *connections
 }
 
 // NewServer returns the HTTP server. It has no timeout for whole requests: bodies and scans have their own, by
 // progress.
-func NewServer(o ServerOptions) (*http.Server, error) {
+func NewServer(o ServerOptions) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -111,8 +124,34 @@ func NewServer(o ServerOptions) (*http.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the log of the HTTP server: %w", err)
 	}
-	return &http.Server{
+	s := &Server{connections: o.Handler.connections, Server: &http.Server{
 		Handler: o.Handler, ReadHeaderTimeout: o.ReadHeaderTimeout, IdleTimeout: o.IdleTimeout,
-		MaxHeaderBytes: o.MaxHeaderBytes, ErrorLog: log,
-	}, nil
+		MaxHeaderBytes: o.MaxHeaderBytes, ErrorLog: log, ConnContext: nameConnection, HTTP2: http2Limits(),
+	}}
+	if o.CertificateFile == "" {
+		return s, nil
+	}
+	secured, err := newCertificate(o.CertificateFile, o.KeyFile, o.Logger)
+	if err != nil {
+		return nil, err
+	}
+	s.TLSConfig = secured.config()
+	return s, nil
+}
+
+// http2Limits bound what a connection may hold beyond what its requests are counted for. An agent needs few streams.
+func http2Limits() *http.HTTP2Config {
+	return &http.HTTP2Config{
+		MaxConcurrentStreams: 100, MaxReceiveBufferPerConnection: 1 << 20, MaxReceiveBufferPerStream: 256 << 10,
+	}
+}
+
+// Serve serves the connections of a listener: with TLS, and then with HTTP/2 as well, if there is a certificate. It
+// returns http.ErrServerClosed after Shutdown and Close.
+func (s *Server) Serve(listener net.Listener) error {
+	limited := s.connections.listen(listener)
+	if s.TLSConfig != nil {
+		return s.ServeTLS(limited, "", "")
+	}
+	return s.Server.Serve(limited)
 }

@@ -31,7 +31,7 @@ func TestServerOptions(t *testing.T) {
 		}
 	}
 	options := DefaultServerOptions()
-	options.Handler, options.Logger = http.NotFoundHandler(), zap.NewNop()
+	options.Handler, options.Logger = newTestHandler(t), zap.NewNop()
 	server, err := NewServer(options)
 	if err != nil {
 		t.Fatal(err)

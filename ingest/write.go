@@ -131,6 +131,7 @@ func (q *writeRequest) readWire(w http.ResponseWriter, r *http.Request) error {
 	reads := bodyReads{
 		controller: http.NewResponseController(w), start: q.received, timeout: limits.BodyTimeout,
 		unreadBytes: limits.UnreadRefusalBytes, blocked: q.handler.gate.Blocked,
+		pressed: q.handler.budget.pressed,
 	}
 	if err := reads.worth(r.ContentLength); err != nil {
 		return err

@@ -24,8 +24,12 @@ type HTTP struct {
 	Listen            string        `koanf:"listen"`
 	IdleTimeout       time.Duration `koanf:"idle_timeout"`
 	ReadHeaderTimeout time.Duration `koanf:"read_header_timeout"`
+	BodyTimeout       time.Duration `koanf:"body_timeout"`
+	MaxConnections    int           `koanf:"max_connections"`
 	MaxBodyBytes      int64         `koanf:"max_body_bytes"`
 	InFlightBytes     int64         `koanf:"in_flight_bytes"`
+	TLSCert           string        `koanf:"tls_cert"` // "" for none
+	TLSKey            string        `koanf:"tls_key"`  // "" for none
 }
 
 // Memtable bounds the in-memory tables of each shard.

@@ -20,6 +20,7 @@ const (
 	kindFraction             // float64
 	kindAddress              // string, host:port
 	kindPath                 // string
+	kindFile                 // string, "" for none
 	kindChoice               // string, one of key.choices
 )
 
@@ -71,6 +72,8 @@ func (k *key) read(text string) (any, error) {
 		return readAddress(text)
 	case kindPath:
 		return text, nil
+	case kindFile:
+		return readFileName(text), nil
 	case kindChoice:
 		return k.readChoice(text)
 	}
@@ -113,6 +116,16 @@ func readAddress(text string) (any, error) {
 		return nil, fmt.Errorf("%q: the port is not a number from 0 to 65535", text)
 	}
 	return text, nil
+}
+
+// noFile is how one writes that there is no file. An empty value is refused, because it is rarely meant.
+const noFile = "none"
+
+func readFileName(text string) any {
+	if text == noFile {
+		return ""
+	}
+	return text
 }
 
 func (k *key) readChoice(text string) (any, error) {
@@ -163,6 +176,8 @@ func (k *key) rangeText() string {
 		return "any address and port of this machine; port 0 takes a free one"
 	case k.kind == kindPath:
 		return "any path, absolute or relative to the working directory"
+	case k.kind == kindFile:
+		return "the path of a file, absolute or relative to the working directory, or " + noFile
 	case k.kind == kindChoice:
 		return strings.Join(k.choices, ", ")
 	case k.zero != "":

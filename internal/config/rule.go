@@ -23,11 +23,13 @@ var rules = []rule{
 	{[]string{"wal.max_bytes", "wal.file_bytes"}, checkLogHoldsFiles},
 	{[]string{"wal.max_bytes", "http.max_body_bytes"}, checkLogHoldsBody},
 	{[]string{"http.in_flight_bytes", "http.max_body_bytes"}, checkInFlightHoldsBody},
+	{[]string{"http.tls_cert", "http.tls_key"}, checkTLSPair},
 	{[]string{"admission.retry_after_min", "admission.retry_after_max"}, checkRetryAfter},
 	{[]string{"admission.max_wait", "shutdown.timeout"}, checkWaitEndsInShutdown},
 	{[]string{"limits.measurements_per_batch", "limits.measurements_per_memtable"}, checkMeasurements},
 	{[]string{
-		"http.in_flight_bytes", "page_cache.capacity", "memtable.max_bytes", "memtable.frozen_max", "shards",
+		"http.in_flight_bytes", "http.max_connections", "page_cache.capacity", "memtable.max_bytes", "memtable.frozen_max",
+		"shards",
 	}, checkMemory},
 }
 
@@ -120,6 +122,14 @@ func checkInFlightHoldsBody(c *Config, _ Machine) string {
 		FormatBytes(c.HTTP.InFlightBytes), copies, FormatBytes(c.HTTP.MaxBodyBytes))
 }
 
+// checkTLSPair: one of the two alone would leave open whether TLS is meant.
+func checkTLSPair(c *Config, _ Machine) string {
+	if (c.HTTP.TLSCert == "") == (c.HTTP.TLSKey == "") {
+		return ""
+	}
+	return "http.tls_cert and http.tls_key need each other, and one of them is none"
+}
+
 // checkRetryAfter: the header counts whole seconds.
 func checkRetryAfter(c *Config, _ Machine) string {
 	shortest, longest := c.Admission.RetryAfterMin, c.Admission.RetryAfterMax
@@ -153,13 +163,17 @@ func checkMeasurements(c *Config, _ Machine) string {
 
 // checkMemory adds up what is sure to be taken under full load.
 func checkMemory(c *Config, machine Machine) string {
+	const connectionBytes = 20 << 10 // without TLS
+	connections := int64(c.HTTP.MaxConnections) * connectionBytes
 	memtables := int64(c.Shards) * c.Memtable.MaxBytes * int64(1+c.Memtable.FrozenMax)
-	together := c.HTTP.InFlightBytes + c.PageCache.CapacityBytes + memtables
+	together := c.HTTP.InFlightBytes + connections + c.PageCache.CapacityBytes + memtables
 	if machine.MemoryBytes == 0 || together <= machine.MemoryBytes {
 		return ""
 	}
-	return fmt.Sprintf("http.in_flight_bytes %s, page_cache.capacity %s and the memtables' %s (%d shards * "+
-		"memtable.max_bytes %s * (1 + memtable.frozen_max %d)) are together more than the memory, %s",
-		FormatBytes(c.HTTP.InFlightBytes), FormatBytes(c.PageCache.CapacityBytes), FormatBytes(memtables),
+	return fmt.Sprintf("http.in_flight_bytes %s, page_cache.capacity %s, the connections' %s (http.max_connections %d "+
+		"* %s) and the memtables' %s (%d shards * memtable.max_bytes %s * (1 + memtable.frozen_max %d)) are together "+
+		"more than the memory, %s",
+		FormatBytes(c.HTTP.InFlightBytes), FormatBytes(c.PageCache.CapacityBytes), FormatBytes(connections),
+		c.HTTP.MaxConnections, FormatBytes(connectionBytes), FormatBytes(memtables),
 		c.Shards, FormatBytes(c.Memtable.MaxBytes), c.Memtable.FrozenMax, FormatBytes(machine.MemoryBytes))
 }

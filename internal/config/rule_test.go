@@ -98,8 +98,15 @@ func TestRules(t *testing.T) {
 			name:   "memory",
 			holds:  []string{"http.in_flight_bytes=126GiB"},
 			breaks: []string{"http.in_flight_bytes=128GiB"},
-			problem: []string{"http.in_flight_bytes 128GiB, page_cache.capacity 512MiB and the memtables' 256MiB (2 shards * " +
-				"memtable.max_bytes 64MiB * (1 + memtable.frozen_max 1)) are together more than the memory, 128GiB"},
+			problem: []string{"http.in_flight_bytes 128GiB, page_cache.capacity 512MiB, the connections' 80MiB " +
+				"(http.max_connections 4096 * 20KiB) and the memtables' 256MiB (2 shards * memtable.max_bytes 64MiB * " +
+				"(1 + memtable.frozen_max 1)) are together more than the memory, 128GiB"},
+		},
+		{
+			name:    "a certificate and its key",
+			holds:   []string{"http.tls_cert=a.pem", "http.tls_key=b.pem"},
+			breaks:  []string{"http.tls_cert=a.pem"},
+			problem: []string{"http.tls_cert and http.tls_key need each other, and one of them is none"},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -37,6 +37,20 @@ var keys = []key{
 		change: "Raise it for clients on very slow links; lower it against clients that hold connections on purpose.",
 	},
 	{
+		path: "http.body_timeout", kind: kindDuration, unit: "duration", standard: "10s", min: "100ms", max: "10m",
+		about: "How long a body may stay away. One that comes at 4KiB per second or faster may take as long as its " +
+			"length; one that takes longer than this is refused with the cause memory while more than half of " +
+			"http.in_flight_bytes is used.",
+		change: "Raise it for clients on very slow links; lower it against clients that hold memory on purpose.",
+	},
+	{
+		path: "http.max_connections", kind: kindCount, unit: "connections", standard: "4096", min: "1", max: "1000000",
+		about: "How many connections are served at once. Requests on further ones are answered 503 with the cause " +
+			"connections; probes are answered on any.",
+		change: "Raise it for more agents, each of which keeps a connection, and the limit of open files with it; every " +
+			"connection takes about 20KiB, with TLS about 60KiB.",
+	},
+	{
 		path: "http.max_body_bytes", kind: kindBytes, unit: "bytes", standard: "25MB", min: "1KiB", max: "100MB",
 		about: "The longest body of a write, both as sent and after decompression. A longer one is answered 413.",
 		change: "Raise it for backfills with large batches; every concurrent request may need about four times as " +
@@ -47,6 +61,18 @@ var keys = []key{
 		about: "The memory that all writes between their first byte and their answer may take together: text, " +
 			"parsed columns and encoded frames. A write beyond it is answered 503 with the cause memory.",
 		change: "Raise it for many concurrent large batches; lower it on a small machine.",
+	},
+	{
+		path: "http.tls_cert", kind: kindFile, unit: "path", standard: "none",
+		about: "The certificate of the server with its chain, PEM. With it the server speaks TLS alone, and HTTP/2 as " +
+			"well. It is read again when the file changes.",
+		change: "Set it with http.tls_key where clients come from other machines: tokens and data are readable " +
+			"on the way otherwise.",
+	},
+	{
+		path: "http.tls_key", kind: kindFile, unit: "path", standard: "none",
+		about:  "The key of http.tls_cert, PEM, not encrypted.",
+		change: "Set it with http.tls_cert. Let nobody but the server read it.",
 	},
 	{
 		path: "data_dir", kind: kindPath, unit: "path", standard: "./data",

@@ -18,6 +18,7 @@ var goTypes = map[kind][]reflect.Type{
 	kindFraction: {reflect.TypeFor[float64]()},
 	kindAddress:  {reflect.TypeFor[string]()},
 	kindPath:     {reflect.TypeFor[string]()},
+	kindFile:     {reflect.TypeFor[string]()},
 	kindChoice:   {reflect.TypeFor[string]()},
 }
 
@@ -120,6 +121,9 @@ func TestParseStaysInRange(t *testing.T) {
 		{"http.listen", "localhost", nil, `"localhost" is not an address such as 127.0.0.1:8086`},
 		{"http.listen", "localhost:http", nil, `"localhost:http": the port is not a number from 0 to 65535`},
 		{"http.listen", ":65536", nil, `":65536": the port is not a number from 0 to 65535`},
+		{"http.tls_cert", "none", "", ""},
+		{"http.tls_cert", "./none", "./none", ""},
+		{"http.tls_cert", "", nil, "the value is empty"},
 		{"log.level", "loud", nil, `"loud" is none of debug, info, warn, error`},
 		{"data_dir", " ", nil, "the value is empty"},
 	} {
@@ -138,7 +142,7 @@ func TestDefaults(t *testing.T) {
 	want := Config{
 		HTTP: HTTP{
 			Listen: "127.0.0.1:8086", IdleTimeout: 3 * time.Minute, ReadHeaderTimeout: 10 * time.Second,
-			MaxBodyBytes: 25_000_000, InFlightBytes: 256 << 20,
+			BodyTimeout: 10 * time.Second, MaxConnections: 4096, MaxBodyBytes: 25_000_000, InFlightBytes: 256 << 20,
 		},
 		DataDir:   "./data",
 		Memtable:  Memtable{MaxRows: 1_000_000, MaxAge: time.Minute},

@@ -18,6 +18,7 @@ var projectEdges = []edge{
 	{".", "shard", "main wires: it opens the engine and hands it to ingest and query"},
 	{".", "internal/cli", "main hands its commands to the command line"},
 	{".", "internal/config", "main turns settings into the options of each package"},
+	{".", "internal/auth", "main hands the tokens of the data directory to the server"},
 	{".", "internal/vfs", "main chooses the real file system"},
 	{"ingest", "shard", "batches are built by ingest and committed by the engine"},
 	{"ingest", "internal/auth", "what a client may do is asked before its body is read"},
