@@ -133,6 +133,7 @@ func TestHelp(t *testing.T) {
 	t.Setenv("COLUMNS", "100")
 	for name, args := range map[string][]string{
 		"lineweir": {"--help"}, "scan": {"scan", "--help"}, "wal-dump": {"wal", "dump", "--help"},
+		"token-create": {"token", "create", "--help"}, "token-revoke": {"token", "revoke", "--help"},
 		"check": {"check", "--help"}, "config-check": {"config", "check", "--help"},
 	} {
 		golden := filepath.Join("testdata", "help-"+name+".txt")

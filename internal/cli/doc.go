@@ -4,8 +4,8 @@
 // configuration is loaded; the command runs and writes to standard output; an error becomes one line per problem on
 // standard error and a status. Nothing else in lineweir writes to standard error except the log.
 //
-// Commands that need the engine are functions that main passes in, so that this package depends on nothing but
-// internal/config. scan and version are here: scan talks to a running server over HTTP alone.
+// Commands that need the engine are functions that main passes in, so that this package depends on no engine. scan,
+// token and version are here: scan talks to a running server over HTTP alone, token works on the token file.
 //
 // It handles no signals: whoever ends the context ends the command.
 package cli

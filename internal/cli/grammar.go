@@ -16,10 +16,11 @@ Exit status: 0 done, 1 failed, 2 the arguments make no sense.`
 
 // grammar is the whole command line.
 type grammar struct {
-	globalFlags `group:"Settings (for serve)"`
+	globalFlags `group:"Settings (for serve and token)"`
 
 	Serve   serveCommand   `cmd:"" default:"1" help:"Serve until SIGTERM or SIGINT; lineweir without a command does this."`
 	Scan    scanCommand    `cmd:"" help:"Print points of a running server."`
+	Token   tokenCommands  `cmd:"" name:"token" help:"Make, list and revoke tokens, while the server runs or not."`
 	WAL     walCommands    `cmd:"" name:"wal" help:"Look into a write-ahead log."`
 	Check   checkCommand   `cmd:"" help:"Verify every file of a data directory."`
 	Config  configCommands `cmd:"" name:"config" help:"Check or document a configuration."`

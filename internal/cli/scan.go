@@ -15,6 +15,7 @@ const refusalMaxBytes = 64 << 10
 
 type scanCommand struct {
 	URL         string   `default:"http://127.0.0.1:8086" help:"The server."`
+	Token       string   `env:"LINEWEIR_TOKEN" placeholder:"TOKEN" help:"Token with the right to read the database."`
 	DB          string   `name:"db" required:"" placeholder:"NAME" help:"Database, or database/retention-policy."`
 	Measurement string   `required:"" placeholder:"NAME" help:"Measurement."`
 	Start       string   `placeholder:"TIME" help:"Earliest time, inclusive: nanoseconds since 1970, or RFC 3339."`
@@ -43,6 +44,9 @@ func (c scanCommand) Run(in *invocation) error {
 	request, err := http.NewRequestWithContext(in.ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return fmt.Errorf("scan: %w", err)
+	}
+	if c.Token != "" {
+		request.Header.Set("Authorization", "Token "+c.Token)
 	}
 	// One request is all there will be, so no connection is kept for a next one.
 	client := http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}

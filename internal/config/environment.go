@@ -8,9 +8,9 @@ import (
 
 const environmentPrefix = "LINEWEIR_"
 
-// requireVariable tells tests which of them may not be skipped. It is no setting, and servers that tests start
-// inherit it.
-const requireVariable = environmentPrefix + "REQUIRE"
+// foreignVariables are no settings, and servers may inherit them: one tells tests which of them may not be skipped, the
+// other is what a command shows to a server.
+var foreignVariables = []string{environmentPrefix + "REQUIRE", environmentPrefix + "TOKEN"}
 
 // readEnvironment takes the settings out of environment ("NAME=value") and returns a warning for each variable that
 // looks like a setting and is none. Names come from the table: LINEWEIR_PAGE_CACHE_CAPACITY can't be split by rule.
@@ -20,7 +20,7 @@ func readEnvironment(environment []string, found *problems) (layer, []string) {
 	var warnings []string
 	for _, variable := range environment {
 		name, text, _ := strings.Cut(variable, "=")
-		if !strings.HasPrefix(name, environmentPrefix) || name == requireVariable {
+		if !strings.HasPrefix(name, environmentPrefix) || slices.Contains(foreignVariables, name) {
 			continue
 		}
 		setting, ok := known[name]

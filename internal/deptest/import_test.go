@@ -34,6 +34,8 @@ var projectEdges = []edge{
 	{"internal/auth", "internal/vfs", "the token file goes through a seam that tests can break"},
 	{"internal/vfs/memory", "internal/vfs", "a file system in memory that crashes, for the tests of wal, segment and shard"},
 	{"internal/cli", "internal/config", "flags are settings; config check is a command"},
+	{"internal/cli", "internal/auth", "tokens are made, listed and revoked by commands"},
+	{"internal/cli", "internal/vfs", "token commands choose the real file system"},
 }
 
 // testEdges are what tests may import in addition to what their package may.
