@@ -74,7 +74,8 @@ func (c *FlushController) publishLocked() {
 func (c *FlushController) fillLocked() Fill {
 	o := &c.options
 	return Fill{
-		active: c.active.usedLocked(), frozen: len(c.frozen), frozenMax: o.Memtable.FrozenMax, Generation: c.active.generation,
+		active: c.active.usedLocked(), frozen: len(c.frozen), frozenMax: o.Memtable.FrozenMax,
+		Generation: c.active.generation,
 		caps: caps{bytes: o.Memtable.MaxBytes, rows: o.Memtable.MaxRows, tables: int64(o.Limits.MeasurementsPerMemtable)},
 	}
 }
