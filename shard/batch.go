@@ -456,6 +456,7 @@ func (b *Batch) store(m *batchMeasurement, p *Point) {
 	need := &b.needs[shard]
 	if row == 0 {
 		need.addTable(b.database, m.name)
+		need.addRun()
 	}
 	for ; t.charged < len(m.tagNames); t.charged++ {
 		need.addTag(len(m.tagNames[t.charged]))

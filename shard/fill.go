@@ -18,6 +18,7 @@ const (
 	seriesMemoryBytes = 72 // entry of the series index
 	valueMemoryBytes  = 14 // number and row
 	stringMemoryBytes = 32 // slice header and row, beside the text
+	runMemoryBytes    = 32 // of each commit in a table: its sequence, and what small allocations add
 )
 
 func (u *usage) add(v usage) {
@@ -64,6 +65,9 @@ func (u *usage) addTable(database, measurement string) {
 	u.cost.Files++
 	u.cost.NameBytes += names
 }
+
+// addRun counts a commit in a table. Of a write of one row it is a third.
+func (u *usage) addRun() { u.memoryBytes += runMemoryBytes }
 
 // addTag counts a tag column that is new to its table.
 func (u *usage) addTag(nameBytes int) {

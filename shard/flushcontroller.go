@@ -76,7 +76,9 @@ func (c *FlushController) fillLocked() Fill {
 	return Fill{
 		active: c.active.usedLocked(), frozen: len(c.frozen), frozenMax: o.Memtable.FrozenMax,
 		Generation: c.active.generation,
-		caps:       caps{bytes: o.Memtable.MaxBytes, rows: o.Memtable.MaxRows, tables: int64(o.Limits.MeasurementsPerMemtable)},
+		caps: caps{
+			bytes: o.Memtable.MaxBytes, rows: o.Memtable.MaxRows, tables: int64(o.Limits.MeasurementsPerMemtable),
+		},
 	}
 }
 

@@ -358,6 +358,42 @@ func TestTheControllerLogsItself(t *testing.T) {
 	}
 }
 
+// What a memtable counts is at least about its memory, also when each row comes alone.
+func TestTheMemoryOfAMemtableIsCounted(t *testing.T) {
+	alone := func(name string, point func(n int64) testPoint) load {
+		return load{name: name, batch: func(b *Batch, n int64) {
+			p := point(n)
+			mustAppend(b, p.point())
+		}}
+	}
+	tables := func(n int64) testPoint {
+		p := at("s", n, n)
+		p.Measurement = fmt.Sprintf("m%d", n)
+		return p
+	}
+	text := func(n int64) testPoint {
+		return testPoint{Measurement: "m", Fields: map[string]any{"text": "x"}, Time: n}
+	}
+	rows := func(n int64) testPoint { return at(fmt.Sprintf("s%d", n%100), n, n) }
+	series := func(n int64) testPoint { return at(fmt.Sprintf("s%d", n), n, n) }
+	ones := []load{alone("tables", tables), alone("text", text), alone("rows", rows), alone("series", series)}
+	for _, l := range append(loads(), ones...) {
+		t.Run(l.name, func(t *testing.T) {
+			c := newController(t, vfs.OS, nil)
+			took := heapBytes(func() {
+				for n := int64(0); c.Fill().active.memoryBytes < 4<<20; n++ {
+					if err := c.InsertWithWALSeq(benchBatch(l, n), uint64(n+1)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			})
+			if counted := c.Fill().active.memoryBytes; took > counted*11/10 {
+				t.Errorf("%d bytes are counted, the heap grew by %d", counted, took)
+			}
+		})
+	}
+}
+
 // I7: the published snapshot equals what is recomputed from the state, after every kind of change.
 func TestTheSnapshotIsDerived(t *testing.T) {
 	c := newController(t, vfs.OS, nil)

@@ -44,6 +44,7 @@ func (f *tableField) len() int { return f.numbers.length + f.strings.length }
 func (t *table) insert(m *batchMeasurement, b *batchTable, sequence uint64, u *usage) {
 	base := uint32(t.times.length)
 	t.runs = append(t.runs, sequenceRun{sequence: sequence, start: base})
+	u.addRun()
 	t.insertSeries(b, u)
 	t.times.append(b.times...)
 	for i := range b.values {
