@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -413,6 +414,42 @@ func TestDiskLow(t *testing.T) {
 	shutdown(t, e)
 	o.DiskReserveBytes = 0
 	mustPut(t, start(t, o), at("a", 1, 1))
+}
+
+// A database whose first write is not durable yet is not taken for created.
+func TestACreatedDatabaseSurvivesACrash(t *testing.T) {
+	disk, o := memory.New(), testOptions("data")
+	var held atomic.Bool
+	release, syncs := make(chan struct{}), make(chan struct{}, 100)
+	o.FS = vfs.Inject(disk, func(op vfs.Op) error {
+		if held.Load() && op.Name == "sync" && strings.Contains(op.Path, "wal") {
+			syncs <- struct{}{}
+			<-release
+		}
+		return nil
+	})
+	e := start(t, o)
+	held.Store(true)
+	written := make(chan error, 1)
+	go func() { written <- put(e, "db", at("a", 1, 1)) }()
+	<-syncs
+	if err := e.CreateDatabase(context.Background(), "db"); err != nil {
+		t.Fatal(err)
+	}
+	var after []Options
+	for seed := range uint64(8) {
+		after = append(after, crashed(o, disk, seed))
+	}
+	held.Store(false)
+	close(release)
+	if err := <-written; err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range after {
+		if got := start(t, o).Databases(); !slices.Contains(got, "db") {
+			t.Errorf("databases after the crash are %v, want db", got)
+		}
+	}
 }
 
 // Another number of shards is adopted without loss.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -233,12 +234,13 @@ func (e *Engine) Columns(database, measurement string) ([]segment.ColumnDef, err
 	return known.sorted(), nil
 }
 
-// CreateDatabase makes an empty database durable. One that exists is left as it is.
+// CreateDatabase makes a database durable. One that the manifest knows is left as it is; one that only writes have made
+// is not durable before their frames are.
 func (e *Engine) CreateDatabase(_ context.Context, name string) error {
 	if err := e.notTaking(); err != nil {
 		return err
 	}
-	if _, err := e.schema.measurementNames(name); err == nil {
+	if slices.Contains(e.store.Databases(), name) {
 		return nil
 	}
 	_, err := e.store.Apply(segment.Edit{Databases: []string{name}}, func() { e.schema.addDatabase(name) })

@@ -73,7 +73,6 @@ var (
 	ErrSchemaChanged    = errors.New("another write changed the schema since the batch was parsed; parse it again")
 	ErrCapacityExceeded = errors.New("the memtables of the shard are full")
 	ErrFrozen           = errors.New("the memtable is frozen")
-	ErrClosed           = errors.New("the engine is closed")
 )
 
 // Errors of flushing.

@@ -18,8 +18,6 @@ type ControllerOptions struct {
 	Memtable MemtableOptions
 	Limits   Limits
 	Files    Files
-	// FirstGeneration is the number of the first memtable.
-	FirstGeneration uint64
 }
 
 // Files makes the files of a flush; *segment.Store does.
@@ -57,7 +55,7 @@ func NewFlushController(o ControllerOptions) (*FlushController, error) {
 		return nil, err
 	}
 	c := &FlushController{shard: o.Shard, options: o}
-	c.active = newMemtable(max(o.FirstGeneration, 1))
+	c.active = newMemtable(1)
 	c.publishLocked()
 	return c, nil
 }

@@ -121,6 +121,7 @@ func (e *Engine) commitWaitersLocked(s *shardState) {
 		if blocked != nil && blocked.shard == s.shard {
 			return
 		}
+		s.waiters[0] = nil // the array must not keep its batch
 		s.waiters = s.waiters[1:]
 		if blocked != nil {
 			e.allShards()[blocked.shard].waiters = append(e.allShards()[blocked.shard].waiters, w)

@@ -46,7 +46,7 @@ func (e *Engine) Recover(ctx context.Context) error {
 		return err
 	}
 	e.recovery.sequence.Store(e.sequence)
-	if err := e.adoptShards(ctx); err != nil {
+	if err := e.adoptShards(); err != nil {
 		return err
 	}
 	e.recovery.running.Store(false)
@@ -164,7 +164,7 @@ func (e *Engine) forceSealShard(s *shardState) SealOutcome {
 }
 
 // adoptShards changes to the configured number of shards once the old shards hold nothing.
-func (e *Engine) adoptShards(_ context.Context) error {
+func (e *Engine) adoptShards() error {
 	count := e.options.Shards
 	if e.store.Shards() == count {
 		return nil

@@ -20,7 +20,9 @@ type Query struct {
 // ErrMeasurementNotFound, or what is wrong with a segment.
 func (e *Engine) Scan(ctx context.Context, q Query) (segment.Source, error) {
 	if state, _ := e.stateNow(); state == stateRecovering || state == stateClosed {
-		return nil, e.refusal(CauseRecovering, "the write-ahead log is being replayed")
+		if err := e.notTaking(); err != nil { // else the replay has just ended
+			return nil, err
+		}
 	}
 	if _, err := e.Columns(q.Database, q.Measurement); err != nil {
 		return nil, err

@@ -114,7 +114,7 @@ func (e *Engine) Status() Status {
 		State: state, Reason: reason, Tier: e.tierStatus(), WAL: e.walStatus(), Admission: e.Admission(),
 		Cache: e.cacheStatus(),
 		Recovery: RecoveryStatus{
-			Done: state != stateRecovering, FramesReplayed: e.recovery.frames.Load(),
+			Done: state != stateRecovering && !e.recovery.running.Load(), FramesReplayed: e.recovery.frames.Load(),
 			RowsReplayed: e.recovery.rows.Load(), RowsSkipped: e.recovery.skipped.Load(),
 		},
 	}
