@@ -13,7 +13,7 @@ import (
 func (e *Engine) gateLoop(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	held := false
+	var told gateLog
 	for {
 		select {
 		case <-ctx.Done():
@@ -25,27 +25,44 @@ func (e *Engine) gateLoop(ctx context.Context) {
 		next := e.pumpLocked()
 		e.commitMu.Unlock()
 		timer.Reset(next)
-		held = e.logGate(held)
+		e.logGate(&told, time.Now())
 	}
 }
 
-// logGate writes a line when the gate begins or ends to hold writes back, and returns whether it does.
-func (e *Engine) logGate(held bool) bool {
-	for _, s := range e.allShards() {
-		if !s.holding.Load() {
-			continue
-		}
-		if !held {
-			b := &blockage{cause: e.causeOf(s.Fill()), shard: s.shard}
-			e.logger.Warn("writes that need a seal are held back",
-				zap.String("cause", b.cause), zap.String("detail", b.detail(e)))
-		}
-		return true
+// gateLog is what the log tells of the gate.
+type gateLog struct {
+	held bool
+	last time.Time // when writes were held back
+}
+
+// gateLogQuiet is how long no write must be held back before the log says that it is over: under overload each seal ends
+// a state that the next write brings back.
+const gateLogQuiet = 10 * time.Second
+
+// note takes in whether writes are held back now, and reports whether that begins or is over.
+func (g *gateLog) note(holding bool, now time.Time) (begins, ends bool) {
+	if holding {
+		begins, g.held, g.last = !g.held, true, now
+		return begins, false
 	}
-	if held {
+	ends = g.held && now.Sub(g.last) >= gateLogQuiet
+	g.held = g.held && !ends
+	return false, ends
+}
+
+// logGate writes a line when the gate begins to hold writes back, and when that is over.
+func (e *Engine) logGate(told *gateLog, now time.Time) {
+	shards := e.allShards()
+	holding := slices.IndexFunc(shards, func(s *shardState) bool { return s.holding.Load() })
+	begins, ends := told.note(holding >= 0, now)
+	if begins {
+		b := &blockage{cause: e.causeOf(shards[holding].Fill()), shard: holding}
+		e.logger.Warn("writes that need a seal are held back",
+			zap.String("cause", b.cause), zap.String("detail", b.detail(e)))
+	}
+	if ends {
 		e.logger.Info("writes are admitted again")
 	}
-	return false
 }
 
 // pumpLocked grants seals to the shards that want one, oldest wish first, and commits the writes that can go then. It

@@ -276,6 +276,21 @@ func fillMemtable(t *testing.T, e *Engine) {
 	}
 }
 
+// Under overload the gate opens and shuts with each seal; the log tells of the beginning and of the end.
+func TestTheLogTellsOfTheGateOnce(t *testing.T) {
+	var told gateLog
+	begin := time.Now()
+	for second, tc := range []struct{ holding, begins, ends bool }{
+		{}, {holding: true, begins: true}, {}, {holding: true}, {}, {}, {holding: true},
+		{}, {}, {}, {}, {}, {}, {}, {}, {}, {ends: true}, {}, {holding: true, begins: true},
+	} {
+		begins, ends := told.note(tc.holding, begin.Add(time.Duration(second)*time.Second))
+		if begins != tc.begins || ends != tc.ends {
+			t.Errorf("second %d: begins %v, ends %v; want %v, %v", second, begins, ends, tc.begins, tc.ends)
+		}
+	}
+}
+
 // A batch that no memtable could hold is not backpressure.
 func TestABatchThatNeverFitsIsTooLarge(t *testing.T) {
 	o := testOptions(t.TempDir())
