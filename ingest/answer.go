@@ -40,11 +40,21 @@ func encodeJSON(value any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
+// answerTimeout is how long a client may take to take its answer. Scans, which are longer, have a timeout of their own.
+const answerTimeout = 30 * time.Second
+
+// hurryAnswer bounds how long a client that does not read can hold its connection; if the deadline can't be set, the
+// operating system's patience is the bound.
+func hurryAnswer(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout))
+}
+
 // send writes an answer. Nothing else writes a status.
 func send(w http.ResponseWriter, answer reply) {
 	if answer.status == 0 {
 		return
 	}
+	hurryAnswer(w)
 	header := w.Header()
 	if len(answer.body) > 0 {
 		header.Set("Content-Type", "application/json")

@@ -347,3 +347,23 @@ func TestConnectionsAreCounted(t *testing.T) {
 		}
 	}
 }
+
+// TestAClientThatTakesNoAnswerHoldsNoConnection sends requests and reads nothing.
+func TestAClientThatTakesNoAnswerHoldsNoConnection(t *testing.T) {
+	for _, path := range []string{"/", "/metrics", "/ping", "/nope"} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newTestHandler(t)
+			listener := newPipeListener()
+			serve(t, h, listener)
+			c := listener.dial(t)
+			if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(answerTimeout + time.Second)
+			synctest.Wait()
+			if open := h.connections.open.Load(); open != 0 {
+				t.Errorf("%s: %d connections are open, want none", path, open)
+			}
+		})
+	}
+}

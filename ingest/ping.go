@@ -101,6 +101,7 @@ func (h *Handler) index(http.ResponseWriter, *http.Request) (reply, error) {
 
 // exposition streams the metrics.
 func (h *Handler) exposition(w http.ResponseWriter, r *http.Request) (reply, error) {
+	hurryAnswer(w)
 	h.metrics.handler().ServeHTTP(w, r)
 	return reply{}, nil
 }

@@ -116,7 +116,8 @@ func (v *Verifier) look(maxAge time.Duration) *snapshot {
 	if age := now - last; age < int64(maxAge) || s.err != nil && age < int64(lookInterval) {
 		return s
 	}
-	if !v.lookedAt.CompareAndSwap(last, now) && maxAge > 0 {
+	// A flood of unknown secrets leaves lookedAt alone, which all requests read.
+	if maxAge > 0 && !v.lookedAt.CompareAndSwap(last, now) {
 		return s // another request looks
 	}
 	info, err := v.stat()

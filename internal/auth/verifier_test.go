@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -236,5 +237,36 @@ func BenchmarkVerify(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkVerifyBesideAFlood shows that bad secrets take no more from good ones than the processors they run on: with
+// one to spare for the flood, a good secret costs what it costs alone.
+func BenchmarkVerifyBesideAFlood(b *testing.B) {
+	for _, flood := range []int{0, 1} {
+		b.Run(fmt.Sprintf("flooding=%d", flood), func(b *testing.B) {
+			f := newFile(b)
+			secret := create(b, f, "good", Rights{Admin: true})
+			v := newVerifier(f)
+			var group sync.WaitGroup
+			var bad atomic.Int64
+			for range flood {
+				group.Go(func() {
+					for b.Context().Err() == nil && bad.Load() >= 0 {
+						_, _ = v.Verify("lw_bad")
+						bad.Add(1)
+					}
+				})
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := v.Verify(secret); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(bad.Load())/b.Elapsed().Seconds(), "bad/s")
+			bad.Store(-1 << 62) // ends the flood
+			group.Wait()
+		})
 	}
 }
