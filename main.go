@@ -79,10 +79,7 @@ func run(
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	engine.Drain()
-	stopped := server.Shutdown(drain)
-	if stopped != nil {
-		stopped = errors.Join(stopped, server.Close())
-	}
+	stopped := stopServer(drain, server, timeout/requestsShare)
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 		stopped = errors.Join(stopped, err)
 	}
@@ -91,6 +88,21 @@ func run(
 	}
 	failed := engine.FailedReadOnly()
 	return errors.Join(recovered, stopped, engine.Shutdown(drain), failed)
+}
+
+// requestsShare is the part of the drain, one in so many, that requests have for their end. The rest is for the flush.
+const requestsShare = 2
+
+// stopServer lets requests end, and cuts the connections of those that take too long: writes are refused by now, and a
+// client that takes nothing of its scan must not keep the memtables from their flush.
+func stopServer(ctx context.Context, server *ingest.Server, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err := server.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return server.Close()
+	}
+	return err
 }
 
 // scanWriteTimeout is how long a client may take no bytes of a scan, which holds the files that it reads.

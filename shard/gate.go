@@ -35,8 +35,8 @@ type gateLog struct {
 	last time.Time // when writes were held back
 }
 
-// gateLogQuiet is how long no write must be held back before the log says that it is over: under overload each seal ends
-// a state that the next write brings back.
+// gateLogQuiet is how long no write must be held back before the log says that it is over: under overload each seal
+// ends a state that the next write brings back.
 const gateLogQuiet = 10 * time.Second
 
 // note takes in whether writes are held back now, and reports whether that begins or is over.
