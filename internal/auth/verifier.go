@@ -15,15 +15,20 @@ import (
 	"lineweir/internal/vfs"
 )
 
-// lookInterval is how long a revoked token may go on: the file is looked at by the first request after it. A secret
-// that is not known is looked up again at once, so that a new token is good from its first use.
-const lookInterval = 100 * time.Millisecond
+const (
+	// lookInterval is how long a revoked token may go on. It is shorter than a command takes to end that has changed the
+	// file. A secret that is not known is looked up again at once, so that a new token is good from its first use.
+	lookInterval = time.Millisecond
+	// retryInterval is how often a file that can't be read is tried again while it looks the same.
+	retryInterval = 100 * time.Millisecond
+)
 
 // Verifier tells the rights of clients, for a server. It is safe for concurrent use.
 //
 // A request costs one SHA-256 and a comparison with each stored hash, and takes no lock: neither a good secret nor a
-// flood of bad ones. Only when the file has changed do requests wait for the one that reads it, because until then
-// there is no verdict: letting them go by the old content would refuse a new token, which clients take as final.
+// flood of bad ones. One request in a millisecond looks whether the file has changed, and so does each before its secret
+// is refused: a stat takes about a microsecond. Requests that meet a changed file wait for the one that reads it, because
+// until then there is no verdict, and clients take a refusal as final.
 type Verifier struct {
 	fs       vfs.FS
 	path     string
@@ -38,7 +43,8 @@ type Verifier struct {
 // snapshot is what a file said. It is never changed.
 type snapshot struct {
 	info    fs.FileInfo // nil: there was no file
-	err     error       // why there is no verdict; nothing else is set then
+	at      time.Time   // when it was read
+	err     error       // why there is no verdict; nothing below is set then
 	on      bool
 	digests []digest
 	rights  []Rights
@@ -48,19 +54,18 @@ type snapshot struct {
 func NewVerifier(fsys vfs.FS, dataDir string, logger *zap.Logger) *Verifier {
 	v := &Verifier{fs: fsys, path: tokensPath(dataDir), logger: logger, started: time.Now()}
 	v.current.Store(&snapshot{})
-	info, err := v.stat()
-	v.read(v.current.Load(), info, err)
+	v.look(0)
 	return v
 }
 
 // On tells whether requests need a token. It is true while that can't be known.
 func (v *Verifier) On() bool {
-	s := v.look(lookInterval)
+	s := v.look(0)
 	return s.on || s.err != nil
 }
 
 // Ready returns ErrUnreadable while there are no verdicts.
-func (v *Verifier) Ready() error { return v.look(lookInterval).err }
+func (v *Verifier) Ready() error { return v.look(0).err }
 
 // Verify returns the rights of who sends the secret, "" for none; Anyone while authentication is off. The rights are
 // shared, and not to be changed. Errors are ErrNoSecret, ErrUnknown and ErrUnreadable.
@@ -108,23 +113,28 @@ func (s *snapshot) find(sent *digest) int {
 	return at
 }
 
-// look returns what the file says, as it was at most maxAge ago.
+// look returns what the file says, or said at most maxAge ago.
 func (v *Verifier) look(maxAge time.Duration) *snapshot {
 	s := v.current.Load()
-	now, last := int64(time.Since(v.started)), v.lookedAt.Load()
-	// What can't be read is not read more often than what can, whoever asks.
-	if age := now - last; age < int64(maxAge) || s.err != nil && age < int64(lookInterval) {
-		return s
-	}
-	// A flood of unknown secrets leaves lookedAt alone, which all requests read.
-	if maxAge > 0 && !v.lookedAt.CompareAndSwap(last, now) {
-		return s // another request looks
+	if maxAge > 0 {
+		now, last := int64(time.Since(v.started)), v.lookedAt.Load()
+		if now-last < int64(maxAge) || !v.lookedAt.CompareAndSwap(last, now) {
+			return s // another request looks, or has just done so
+		}
 	}
 	info, err := v.stat()
-	if s.err == nil && err == nil && sameFile(s.info, info) {
+	if s.holds(info, err) {
 		return s
 	}
-	return v.read(s, info, err)
+	return v.read(info, err)
+}
+
+// holds tells whether a snapshot is still what reading the file would make.
+func (s *snapshot) holds(info fs.FileInfo, err error) bool {
+	if s.err == nil {
+		return err == nil && sameFile(s.info, info)
+	}
+	return (err != nil || sameFile(s.info, info)) && time.Since(s.at) < retryInterval
 }
 
 // stat describes the file; nil if there is none.
@@ -145,25 +155,26 @@ func sameFile(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// read makes a snapshot of the file that info describes, unless another request has replaced the seen one meanwhile.
-func (v *Verifier) read(seen *snapshot, info fs.FileInfo, err error) *snapshot {
+// read makes a snapshot of the file that info describes, unless another request has done so meanwhile.
+func (v *Verifier) read(info fs.FileInfo, err error) *snapshot {
 	v.mu.Lock()
-	if now := v.current.Load(); now != seen {
+	before := v.current.Load()
+	if before.holds(info, err) {
 		v.mu.Unlock()
-		return now
+		return before
 	}
-	next := v.snapshot(seen, info, err)
-	v.current.Store(next)
+	now := v.snapshot(before, info, err)
+	v.current.Store(now)
 	v.mu.Unlock()
-	v.report(seen, next)
-	return next
+	v.report(before, now)
+	return now
 }
 
 // snapshot reads the file. Where none was before, none is good; where one was, a missing one is an error.
 func (v *Verifier) snapshot(before *snapshot, info fs.FileInfo, err error) *snapshot {
 	if err == nil && info == nil {
 		if !before.on && before.err == nil {
-			return &snapshot{}
+			return &snapshot{at: time.Now()}
 		}
 		err = ErrVanished
 	}
@@ -172,9 +183,9 @@ func (v *Verifier) snapshot(before *snapshot, info fs.FileInfo, err error) *snap
 		tokens, err = readTokens(v.fs, v.path)
 	}
 	if err != nil {
-		return &snapshot{info: info, err: fmt.Errorf("%w: %w", ErrUnreadable, err)}
+		return &snapshot{info: info, at: time.Now(), err: fmt.Errorf("%w: %w", ErrUnreadable, err)}
 	}
-	s := &snapshot{info: info, on: true}
+	s := &snapshot{info: info, at: time.Now(), on: true}
 	for i := range tokens {
 		s.digests = append(s.digests, tokens[i].digest)
 		s.rights = append(s.rights, tokens[i].Rights)

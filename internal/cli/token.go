@@ -90,8 +90,8 @@ type tokenRevokeCommand struct {
 }
 
 func (tokenRevokeCommand) Help() string {
-	return `A running server refuses the token within a tenth of a second, without a restart. Authentication stays
-on when no token is left; to go on without it, remove the directory auth from the data directory while no
+	return `A running server refuses the token within a millisecond, without a restart. Authentication stays on
+when no token is left; to go on without it, remove the directory auth from the data directory while no
 server runs.
 
 Example:
