@@ -135,6 +135,7 @@ func TestHelp(t *testing.T) {
 		"lineweir": {"--help"}, "scan": {"scan", "--help"}, "wal-dump": {"wal", "dump", "--help"},
 		"token-create": {"token", "create", "--help"}, "token-revoke": {"token", "revoke", "--help"},
 		"check": {"check", "--help"}, "config-check": {"config", "check", "--help"},
+		"load": {"load", "--help"}, "load-run": {"load", "run", "--help"}, "load-report": {"load", "report", "--help"},
 	} {
 		golden := filepath.Join("testdata", "help-"+name+".txt")
 		got := run(t, nil, args...)

@@ -5,7 +5,8 @@
 // standard error and a status. Nothing else in lineweir writes to standard error except the log.
 //
 // Commands that need the engine are functions that main passes in, so that this package depends on no engine. scan,
-// token and version are here: scan talks to a running server over HTTP alone, token works on the token file.
+// load, token and version are here: scan and load talk to a running server over HTTP alone, token works on the token
+// file.
 //
 // It handles no signals: whoever ends the context ends the command.
 package cli

@@ -20,6 +20,7 @@ type grammar struct {
 
 	Serve   serveCommand   `cmd:"" default:"1" help:"Serve until SIGTERM or SIGINT; lineweir without a command does this."`
 	Scan    scanCommand    `cmd:"" help:"Print points of a running server."`
+	Load    loadCommands   `cmd:"" help:"Load a server with line protocol and measure it, above all when it is full."`
 	Token   tokenCommands  `cmd:"" name:"token" help:"Make, list and revoke tokens, while the server runs or not."`
 	WAL     walCommands    `cmd:"" name:"wal" help:"Look into a write-ahead log."`
 	Check   checkCommand   `cmd:"" help:"Verify every file of a data directory."`

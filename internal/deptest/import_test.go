@@ -34,6 +34,7 @@ var projectEdges = []edge{
 	{"internal/auth", "internal/vfs", "the token file goes through a seam that tests can break"},
 	{"internal/vfs/memory", "internal/vfs", "a file system in memory that crashes, for the tests of wal, segment and shard"},
 	{"internal/cli", "internal/config", "flags are settings; config check is a command"},
+	{"internal/cli", "load", "the flags of lineweir load are its options; like scan, it talks HTTP only"},
 	{"internal/cli", "internal/auth", "tokens are made, listed and revoked by commands"},
 	{"internal/cli", "internal/vfs", "token commands choose the real file system"},
 }
@@ -62,6 +63,9 @@ var moduleEdges = []edge{
 	{"segment", "github.com/klauspost/compress", "pages of L1 are compressed"},
 	{"segment", "github.com/cespare/xxhash/v2", "names too long for a directory are hashed"},
 	{"pagecache", "github.com/dgraph-io/ristretto/v2", "the one cache"},
+	{"load", "github.com/HdrHistogram/hdrhistogram-go", "times of a run with known precision in bounded memory"},
+	{"load", "github.com/influxdata/line-protocol/v2", "lines of files and of scans are read"},
+	{"load", "github.com/klauspost/compress", "bodies are compressed"},
 	{"internal/cli", "github.com/alecthomas/kong", "the grammar of the command line"},
 	{"internal/auth", "go.uber.org/zap", "what becomes of the token file is logged once, not for each request"},
 	{"internal/config", "github.com/knadh/koanf", "layers of settings are merged"},
