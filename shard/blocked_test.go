@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -80,6 +82,38 @@ func TestAFullLogIsBlockedAndEmptiesItself(t *testing.T) {
 	gate.open.Store(true)
 	eventually(t, "the log empties", func() bool { return e.log.Stats().Bytes < 128<<10 })
 	mustPut(t, e, wide(n))
+}
+
+// A full log takes no write that would cause another flush, so a trim that failed is tried again.
+func TestATrimThatFailedIsTriedAgain(t *testing.T) {
+	o := testOptions(t.TempDir())
+	o.Memtable.MaxBytes, o.Tier.CapacityBytes = 2<<20, 8<<20
+	o.WAL = WALOptions{FileBytes: 64 << 10, MaxBytes: 256 << 10}
+	var failing, failed atomic.Bool
+	o.FS = vfs.Inject(vfs.OS, func(op vfs.Op) error {
+		if failing.Load() && op.Name == "remove" && strings.HasSuffix(op.Path, ".wal") {
+			failed.Store(true)
+			return errors.New("injected failure")
+		}
+		return nil
+	})
+	e, gate := startGated(t, o)
+	p := at("a", 1, 1)
+	p.Fields["text"] = strings.Repeat("x", 1000)
+	for put(e, "db", p) == nil {
+		p.Time++
+	}
+	failing.Store(true)
+	gate.open.Store(true)
+	e.kick()
+	eventually(t, "a trim fails, and all is flushed", func() bool {
+		return failed.Load() && e.allShards()[0].IsIdle() && e.allShards()[1].IsIdle()
+	})
+	if got := e.log.Stats().Bytes; got < o.WAL.MaxBytes/2 {
+		t.Fatalf("the log was trimmed to %d bytes", got)
+	}
+	failing.Store(false)
+	eventually(t, "the log is trimmed", func() bool { return e.log.Stats().Bytes < o.WAL.MaxBytes/2 })
 }
 
 // While the tier is above its bound a force-seal seals nothing more, but its fence covers what is on its way.

@@ -114,8 +114,9 @@ func (e *Engine) flushed(s *shardState, results []FlushResult, took time.Duratio
 }
 
 func (e *Engine) trimLog() {
-	if err := e.log.Trim(lowest(e.store.Floors())); err != nil {
-		e.logger.Warn("trim the write-ahead log", zap.Error(err))
+	err := e.log.Trim(lowest(e.store.Floors()))
+	if !e.state.trimFailing.Swap(err != nil) && err != nil {
+		e.logger.Warn("the write-ahead log can't be trimmed; it is tried again", zap.Error(err))
 	}
 }
 

@@ -22,6 +22,7 @@ func (e *Engine) housekeepLoop(ctx context.Context) {
 			e.wantAged(now)
 			if e.log.Stats().Bytes > e.options.WAL.MaxBytes/2 {
 				e.wantPinning()
+				e.trimLog() // again, if it failed: a full log takes no write that would cause the next flush
 			}
 			e.watchDisk()
 			e.advanceFloors()
@@ -56,8 +57,10 @@ func (e *Engine) wantPinning() {
 // watchDisk refuses writes while the disk is nearly full, and takes them again when it is not.
 func (e *Engine) watchDisk() {
 	free, err := e.options.FS.FreeBytes(e.options.DataDir)
+	if e.state.diskUnknown.Swap(err != nil) != (err != nil) {
+		e.logger.Warn("free disk space", zap.Bool("known", err == nil), zap.Error(err))
+	}
 	if err != nil {
-		e.logger.Warn("free disk space is not known", zap.Error(err))
 		return
 	}
 	low := free < e.options.DiskReserveBytes

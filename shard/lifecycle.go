@@ -26,6 +26,10 @@ type lifecycle struct {
 	diskLow atomic.Bool
 	failed  chan struct{} // closed when the outcome of a durable write became unknown; it stays so until a restart
 
+	// What is tried four times a second and logged once.
+	diskUnknown atomic.Bool
+	trimFailing atomic.Bool
+
 	mu     sync.Mutex
 	state  string
 	reason string
