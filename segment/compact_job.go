@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -83,6 +84,7 @@ func (c *Compactor) hasRoom(j job) (bool, error) {
 func (c *Compactor) planL1Job(v *version, now time.Time) job {
 	var candidates []mergeTask
 	resting := c.attempts.resting(now)
+	maps.DeleteFunc(c.settled, func(key measurementKey, list *segmentList) bool { return v.lists[key] != list })
 	for key, list := range v.lists {
 		if c.settled[key] == list || len(list.level1()) < c.bounds.fanIn {
 			continue
@@ -124,8 +126,9 @@ func (i idle) passed(now time.Time) bool { return !i.until.IsZero() && !now.Befo
 // run merges what a job names and replaces it by one edit. What fails stays live and is noted; the rest goes on.
 func (c *Compactor) run(ctx context.Context, j job, m *meter) (did bool, err error) {
 	defer m.flush()
-	var r result
-	defer r.abort() // does nothing once the edit has the files
+	r := result{promotes: j.promotes}
+	defer func() { abortAll(r.outputs()) }() // does nothing once the edit has the files
+	var failure error
 	for _, task := range j.merges {
 		outputs, err := c.merge(ctx, task, m)
 		if ctx.Err() != nil {
@@ -133,63 +136,42 @@ func (c *Compactor) run(ctx context.Context, j job, m *meter) (did bool, err err
 			return false, ctx.Err()
 		}
 		if err != nil {
-			r.failure = errors.Join(r.failure, c.noteFailure(err, task))
+			failure = errors.Join(failure, c.noteFailure(err, task))
 			continue
 		}
-		r.add(task, outputs)
+		r.merged = append(r.merged, mergedTask{task, outputs})
 	}
-	for _, sg := range j.promotes {
-		r.edit.Promote = append(r.edit.Promote, sg.meta.ID)
+	if r.empty() {
+		return false, failure
 	}
-	if len(r.edit.Remove)+len(r.edit.Promote) == 0 {
-		return false, r.failure
+	if err := c.commit(&r); err != nil {
+		c.attempts.postpone(r.promotes, time.Now())
+		return false, errors.Join(failure, c.noteFailure(err, r.tasks()...))
 	}
-	if err := c.commit(r.edit, r.outputs); err != nil {
-		c.attempts.postpone(j.promotes, time.Now())
-		return false, errors.Join(r.failure, c.noteFailure(err, r.done...))
-	}
-	c.noteDone(r, j)
-	c.logger.Debug("compacted", zap.Int("merges", len(r.done)), zap.Int("segments_in", len(r.edit.Remove)),
-		zap.Int("segments_out", len(r.edit.Add)), zap.Int("promoted", len(j.promotes)))
-	return true, r.failure
+	c.noteDone(r)
+	return true, failure
 }
 
-// result is what a job has come to.
-type result struct {
-	edit    Edit
-	done    []mergeTask
-	outputs []*PendingFile
-	failure error
-}
-
-func (r *result) add(task mergeTask, outputs []*PendingFile) {
-	r.done = append(r.done, task)
-	r.outputs = append(r.outputs, outputs...)
-	for _, sg := range task.inputs {
-		r.edit.Remove = append(r.edit.Remove, sg.meta.ID)
-	}
-	for _, p := range outputs {
-		r.edit.Add = append(r.edit.Add, p.meta)
-	}
-}
-
-func (r *result) abort() { abortAll(r.outputs) }
-
-func abortAll(pending []*PendingFile) {
-	for _, p := range pending {
-		p.Abort()
-	}
-}
-
-// commit makes the outputs durable and then replaces the inputs by them.
-func (c *Compactor) commit(e Edit, outputs []*PendingFile) error {
-	if err := c.store.Seal(outputs); err != nil {
+// commit makes the outputs durable and then replaces the inputs by them. Merges of which an input was dropped or
+// expired meanwhile are given up, which is no failure; nothing may be left of the result then.
+func (c *Compactor) commit(r *result) error {
+	if err := c.store.Seal(r.outputs()); err != nil {
 		return fmt.Errorf("seal merged segments: %w", err)
 	}
-	if _, err := c.store.Apply(e, nil); err != nil {
-		return fmt.Errorf("register merged segments: %w", err)
+	for {
+		live := c.store.current.Load()
+		r.withdraw(live)
+		if r.empty() {
+			return nil
+		}
+		_, err := c.store.Apply(r.edit(), nil)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, ErrNotLive) || c.store.current.Load() == live {
+			return fmt.Errorf("register merged segments: %w", err)
+		}
 	}
-	return nil
 }
 
 func (c *Compactor) noteFailure(err error, tasks ...mergeTask) error {
@@ -218,28 +200,31 @@ func suspects(task mergeTask, err error) []*Segment {
 	return task.inputs
 }
 
-func (c *Compactor) noteDone(r result, j job) {
-	for _, task := range r.done {
-		c.attempts.merged(task)
+func (c *Compactor) noteDone(r result) {
+	for _, m := range r.merged {
+		c.attempts.merged(m.task)
 	}
-	for _, sg := range j.promotes {
+	for _, sg := range r.promotes {
 		c.attempts.promoted(sg)
 		c.logger.Warn("a segment could not be merged and went to level 1 as it is",
 			zap.String("path", c.store.path(sg.meta)), zap.String("database", sg.meta.Database),
 			zap.String("measurement", sg.meta.Measurement))
 	}
+	edit := r.edit()
 	c.count(func(s *CompactorStatus) {
 		s.Jobs++
-		s.Merges += int64(len(r.done))
-		s.Promoted += int64(len(j.promotes))
-		for _, m := range r.edit.Add {
+		s.Merges += int64(len(r.merged))
+		s.Promoted += int64(len(r.promotes))
+		for _, m := range edit.Add {
 			s.BytesWritten += m.SizeBytes
 			s.RowsWritten += m.Rows
 		}
-		for _, task := range r.done {
-			if task.level == 0 {
-				s.BytesRead += task.sizeBytes
+		for _, m := range r.merged {
+			if m.task.level == 0 {
+				s.BytesRead += m.task.sizeBytes
 			}
 		}
 	})
+	c.logger.Debug("compacted", zap.Int("merges", len(r.merged)), zap.Int("segments_in", len(edit.Remove)),
+		zap.Int("segments_out", len(edit.Add)), zap.Int("promoted", len(r.promotes)))
 }

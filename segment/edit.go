@@ -36,6 +36,9 @@ type Edit struct {
 	Floors    []uint64 // one per shard; nil leaves them, a lower floor than the recorded one changes nothing
 	Shards    int      // 0 leaves it; a change needs Floors
 	Databases []string // databases that now exist; those of added segments do anyway
+	// Drops are done before anything is added. Apply removes the segments of dropped rows without being told.
+	Drops     []Drop
+	Retention []Retention // of databases, instead of what is recorded
 }
 
 // record is the JSON payload of one record of a manifest. Only the first record of a file has a checkpoint.
@@ -48,6 +51,8 @@ type record struct {
 	Floors     []uint64          `json:"floors,omitempty"`
 	Shards     int               `json:"shards,omitempty"`
 	Databases  []string          `json:"databases,omitempty"`
+	Drops      []Drop            `json:"drops,omitempty"`
+	Retention  []Retention       `json:"retention,omitempty"`
 }
 
 // checkpointRecord opens a manifest. Records counts the records that make up the checkpoint, this one included.
@@ -87,7 +92,10 @@ type segmentRecord struct {
 
 // newRecord makes the payload of an edit whose added segments have their ranks.
 func newRecord(e Edit) record {
-	r := record{Remove: e.Remove, Promote: e.Promote, Floors: e.Floors, Shards: e.Shards, Databases: e.Databases}
+	r := record{
+		Remove: e.Remove, Promote: e.Promote, Floors: e.Floors, Shards: e.Shards, Databases: e.Databases,
+		Drops: e.Drops, Retention: e.Retention,
+	}
 	metas := make([]*Meta, len(e.Add))
 	for i := range e.Add {
 		metas[i] = &e.Add[i]
@@ -139,7 +147,10 @@ func (r record) edit() (Edit, error) {
 	for i, s := range r.Schemas {
 		schemas[i] = s.columns()
 	}
-	e := Edit{Remove: r.Remove, Promote: r.Promote, Floors: r.Floors, Shards: r.Shards, Databases: r.Databases}
+	e := Edit{
+		Remove: r.Remove, Promote: r.Promote, Floors: r.Floors, Shards: r.Shards, Databases: r.Databases,
+		Drops: r.Drops, Retention: r.Retention,
+	}
 	for _, s := range r.Add {
 		m, err := s.meta(schemas)
 		if err != nil {
@@ -211,9 +222,16 @@ func compareColumns(a, b ColumnDef) int {
 
 // checkNames refuses what JSON would silently change.
 func (e Edit) checkNames() error {
-	for _, name := range e.Databases {
+	names := slices.Clone(e.Databases)
+	for _, d := range e.Drops {
+		names = append(names, d.Database, d.Measurement)
+	}
+	for _, r := range e.Retention {
+		names = append(names, r.Database)
+	}
+	for _, name := range names {
 		if !utf8.ValidString(name) {
-			return fmt.Errorf("the database name %q is not valid UTF-8", name)
+			return fmt.Errorf("the name %q is not valid UTF-8", name)
 		}
 	}
 	for _, m := range e.Add {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 )
 
 // catalog is the state that the edits of a manifest add up to. It is a value of its edits alone: opening a store
@@ -13,6 +14,8 @@ type catalog struct {
 	shards      int
 	floors      []uint64
 	databases   map[string]struct{}
+	retention   map[string]time.Duration
+	drops       dropSet // those that a row may still be below
 	nextID      uint64
 	nextRank    uint64
 	maxSequence uint64
@@ -22,6 +25,8 @@ type catalog struct {
 func newCatalog() *catalog {
 	return &catalog{
 		databases: make(map[string]struct{}),
+		retention: make(map[string]time.Duration),
+		drops:     make(dropSet),
 		nextID:    1,
 		nextRank:  1,
 		segments:  make(map[uint64]*Meta),
@@ -30,7 +35,7 @@ func newCatalog() *catalog {
 
 // check tells whether an edit can be applied; it changes nothing.
 func (c *catalog) check(e Edit) error {
-	if err := c.checkShards(e); err != nil {
+	if err := errors.Join(c.checkShards(e), e.checkDrops()); err != nil {
 		return err
 	}
 	gone := make(map[uint64]struct{}, len(e.Remove)+len(e.Promote))
@@ -85,6 +90,9 @@ func (c *catalog) checkAdded(added []Meta) error {
 		case m.Measurement == "":
 			return fmt.Errorf("an edit adds segment %d without a measurement", m.ID)
 		}
+		if err := c.checkDropped(&m); err != nil {
+			return err
+		}
 		ids[m.ID] = struct{}{}
 	}
 	return nil
@@ -109,13 +117,18 @@ func (c *catalog) apply(e Edit) {
 	for _, id := range e.Promote {
 		c.segments[id] = promoted(c.segments[id])
 	}
+	c.applyDrops(e.Drops)
 	for _, m := range e.Add {
 		c.add(&m)
 	}
 	for _, name := range e.Databases {
 		c.databases[name] = struct{}{}
 	}
+	for _, r := range e.Retention {
+		c.retention[r.Database] = r.Duration
+	}
 	c.applyFloors(e)
+	c.forgetDrops()
 }
 
 func (c *catalog) add(m *Meta) {

@@ -38,7 +38,12 @@ func (sg *Segment) Meta() Meta { return *sg.meta }
 
 // Scan yields the selected rows in order. The file is opened at the first read that the page cache can't answer. Close
 // the Source before the View of the Segment is released. A damaged file is a *CorruptionError that names it.
-func (sg *Segment) Scan(sel Selection) (Source, error) {
+func (sg *Segment) Scan(sel Selection) (Source, error) { return sg.scan(sel, false) }
+
+// ScanKeys is Scan without the fields: its blocks have no columns, and of the file only tags and times are read.
+func (sg *Segment) ScanKeys(sel Selection) (Source, error) { return sg.scan(sel, true) }
+
+func (sg *Segment) scan(sel Selection, keysOnly bool) (Source, error) {
 	if !sel.OverlapsTime(sg.meta.MinTime, sg.meta.MaxTime) {
 		return emptySource{}, nil
 	}
@@ -47,6 +52,9 @@ func (sg *Segment) Scan(sel Selection) (Source, error) {
 	opened, err := OpenFile(path, sg.store.reader(sg.meta, file), sg.meta.SizeBytes)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open segment %d: %w", sg.meta.ID, err), file.Close())
+	}
+	if keysOnly {
+		opened.info.Fields = nil
 	}
 	return &fileSource{Source: opened.Scan(sel), file: file}, nil
 }

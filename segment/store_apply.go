@@ -36,6 +36,9 @@ func (s *Store) apply(e Edit, publish func()) (applied, error) {
 	s.applyMu.Lock()
 	defer s.applyMu.Unlock()
 	e.Add = append([]Meta(nil), e.Add...)
+	if len(e.Drops) > 0 {
+		e.Remove = s.current.Load().droppedBy(e.Drops, e.Remove)
+	}
 	if err := s.makeDurableLocked(e); err != nil {
 		return applied{}, err
 	}

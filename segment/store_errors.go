@@ -14,6 +14,9 @@ var (
 	ErrReadOnly = errors.New("the segment store is read-only until it is opened again")
 	// ErrNotLive refuses an edit that removes or promotes a segment which is not live. Nothing has changed.
 	ErrNotLive = errors.New("a segment that the edit needs is not live")
+	// ErrDropped refuses an edit that adds a segment of rows that were dropped after they had been written. Nothing has
+	// changed.
+	ErrDropped = errors.New("the rows were dropped")
 	// ErrDiskLow refuses an edit before its first byte is written. Nothing has changed.
 	ErrDiskLow = errors.New("the disk has no room for a manifest edit")
 	// ErrClosed answers calls after Close.

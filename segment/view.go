@@ -23,6 +23,8 @@ type version struct {
 	shards      int
 	floors      []uint64
 	databases   []string
+	drops       []Drop
+	retention   []Retention
 	maxSequence uint64
 }
 
@@ -119,7 +121,7 @@ func newVersion(number uint64, c *catalog) *version {
 	return &version{
 		number: number, lists: make(map[measurementKey]*segmentList),
 		shards: c.shards, floors: slices.Clone(c.floors), databases: slices.Sorted(maps.Keys(c.databases)),
-		maxSequence: c.maxSequence,
+		drops: c.drops.list(), retention: c.retentions(), maxSequence: c.maxSequence,
 	}
 }
 
