@@ -6,6 +6,7 @@ import "runtime"
 type Machine struct {
 	CPUs        int
 	MemoryBytes int64 // what this process may use: the smaller of the machine's and the control groups'; 0 = unknown
+	OpenFiles   int64 // how many files this process may have open; 0 = unknown
 }
 
 const (
@@ -14,15 +15,22 @@ const (
 	memtableMaxBytes   = 64 << 20
 	shardsMax          = 256 // the upper bound of the key shards
 	fewCPUs            = 4   // below this many, one frozen memtable per shard
+	connectionsMax     = 4096
 )
 
 // ThisMachine describes where the process runs. CPUs is what the scheduler uses, so CPU limits of a container count.
 func ThisMachine() Machine {
-	return Machine{CPUs: runtime.GOMAXPROCS(0), MemoryBytes: memoryBytes()}
+	return Machine{CPUs: runtime.GOMAXPROCS(0), MemoryBytes: memoryBytes(), OpenFiles: openFiles()}
 }
 
 // Effective returns a copy in which every zero that stands for a choice is resolved.
 func (c Config) Effective(machine Machine) Config {
+	if c.HTTP.MaxConnections == 0 {
+		c.HTTP.MaxConnections = connectionsMax
+		if files := machine.OpenFiles; files > 0 {
+			c.HTTP.MaxConnections = int(max(1, min(connectionsMax, files/2)))
+		}
+	}
 	if c.Shards == 0 {
 		c.Shards = min(machine.CPUs, shardsMax)
 	}

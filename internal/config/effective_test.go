@@ -41,3 +41,15 @@ func TestEffective(t *testing.T) {
 		})
 	}
 }
+
+func TestConnectionsLeaveFiles(t *testing.T) {
+	for files, want := range map[int64]int{0: 4096, 1: 1, 1024: 512, 8191: 4095, 8192: 4096, 1 << 40: 4096} {
+		got := Default().Effective(Machine{CPUs: 2, MemoryBytes: 4 << 30, OpenFiles: files})
+		if got.HTTP.MaxConnections != want {
+			t.Errorf("%d files: got %d connections, want %d", files, got.HTTP.MaxConnections, want)
+		}
+		if wrong := checkConnectionsLeaveFiles(&got, Machine{OpenFiles: files}); wrong != "" {
+			t.Errorf("%d files: %s", files, wrong)
+		}
+	}
+}

@@ -24,6 +24,7 @@ var rules = []rule{
 	{[]string{"wal.max_bytes", "http.max_body_bytes"}, checkLogHoldsBody},
 	{[]string{"http.in_flight_bytes", "http.max_body_bytes"}, checkInFlightHoldsBody},
 	{[]string{"http.tls_cert", "http.tls_key"}, checkTLSPair},
+	{[]string{"http.max_connections"}, checkConnectionsLeaveFiles},
 	{[]string{"admission.retry_after_min", "admission.retry_after_max"}, checkRetryAfter},
 	{[]string{"admission.max_wait", "shutdown.timeout"}, checkWaitEndsInShutdown},
 	{[]string{"limits.measurements_per_batch", "limits.measurements_per_memtable"}, checkMeasurements},
@@ -128,6 +129,15 @@ func checkTLSPair(c *Config, _ Machine) string {
 		return ""
 	}
 	return "http.tls_cert and http.tls_key need each other, and one of them is none"
+}
+
+// checkConnectionsLeaveFiles: a log or a flush that can't open its file fails as if the disk had.
+func checkConnectionsLeaveFiles(c *Config, machine Machine) string {
+	if machine.OpenFiles == 0 || int64(c.HTTP.MaxConnections) <= max(1, machine.OpenFiles/2) {
+		return ""
+	}
+	return fmt.Sprintf("http.max_connections %d is more than half of the %d files that this process may open (ulimit -n, "+
+		"LimitNOFILE): the other half is for the log and the segments", c.HTTP.MaxConnections, machine.OpenFiles)
 }
 
 // checkRetryAfter: the header counts whole seconds.

@@ -103,6 +103,13 @@ func TestRules(t *testing.T) {
 				"(1 + memtable.frozen_max 1)) are together more than the memory, 128GiB"},
 		},
 		{
+			name:   "files beside the connections",
+			holds:  []string{"http.max_connections=5000"},
+			breaks: []string{"http.max_connections=5001"},
+			problem: []string{"http.max_connections 5001 is more than half of the 10000 files that this process may open " +
+				"(ulimit -n, LimitNOFILE): the other half is for the log and the segments"},
+		},
+		{
 			name:    "a certificate and its key",
 			holds:   []string{"http.tls_cert=a.pem", "http.tls_key=b.pem"},
 			breaks:  []string{"http.tls_cert=a.pem"},
@@ -111,7 +118,7 @@ func TestRules(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
-			machine := Machine{CPUs: 2, MemoryBytes: 128 << 30}
+			machine := Machine{CPUs: 2, MemoryBytes: 128 << 30, OpenFiles: 10_000}
 			if _, err := Load(Source{Settings: test.holds}, machine); err != nil {
 				t.Errorf("%v: %v", test.holds, err)
 			}

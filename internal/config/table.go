@@ -44,11 +44,12 @@ var keys = []key{
 		change: "Raise it for clients on very slow links; lower it against clients that hold memory on purpose.",
 	},
 	{
-		path: "http.max_connections", kind: kindCount, unit: "connections", standard: "4096", min: "1", max: "1000000",
+		path: "http.max_connections", kind: kindCount, unit: "connections", standard: "0", min: "1", max: "1000000",
+		zero: "the smaller of 4096 and half of the files that the process may open",
 		about: "How many connections are served at once. Requests on further ones are answered 503 with the cause " +
 			"connections; probes are answered on any.",
 		change: "Raise it for more agents, each of which keeps a connection, and the limit of open files with it; every " +
-			"connection takes about 20KiB, with TLS about 60KiB.",
+			"connection takes about 20KiB, with TLS about 35KiB.",
 	},
 	{
 		path: "http.max_body_bytes", kind: kindBytes, unit: "bytes", standard: "25MB", min: "1KiB", max: "100MB",

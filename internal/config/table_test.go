@@ -142,7 +142,7 @@ func TestDefaults(t *testing.T) {
 	want := Config{
 		HTTP: HTTP{
 			Listen: "127.0.0.1:8086", IdleTimeout: 3 * time.Minute, ReadHeaderTimeout: 10 * time.Second,
-			BodyTimeout: 10 * time.Second, MaxConnections: 4096, MaxBodyBytes: 25_000_000, InFlightBytes: 256 << 20,
+			BodyTimeout: 10 * time.Second, MaxBodyBytes: 25_000_000, InFlightBytes: 256 << 20,
 		},
 		DataDir:   "./data",
 		Memtable:  Memtable{MaxRows: 1_000_000, MaxAge: time.Minute},
