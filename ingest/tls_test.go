@@ -277,11 +277,11 @@ func TestHandshakesSeldomLook(t *testing.T) {
 		second := newKeyPair(t, 2)
 		replaceFile(t, files.certificate, second.certificate)
 		replaceFile(t, files.key, second.key)
-		time.Sleep(certificateInterval - 1)
+		time.Sleep(certificateInterval - time.Nanosecond)
 		if got := serialOf(t, c); got != 1 {
 			t.Errorf("within an interval: got certificate %d, want 1", got)
 		}
-		time.Sleep(1)
+		time.Sleep(1 * time.Nanosecond)
 		if got := serialOf(t, c); got != 2 {
 			t.Errorf("after an interval: got certificate %d, want 2", got)
 		}

@@ -26,9 +26,9 @@ const (
 // Verifier tells the rights of clients, for a server. It is safe for concurrent use.
 //
 // A request costs one SHA-256 and a comparison with each stored hash, and takes no lock: neither a good secret nor a
-// flood of bad ones. One request in a millisecond looks whether the file has changed, and so does each before its secret
-// is refused: a stat takes about a microsecond. Requests that meet a changed file wait for the one that reads it, because
-// until then there is no verdict, and clients take a refusal as final.
+// flood of bad ones. One request in a millisecond looks whether the file has changed, and so does each before its
+// secret is refused: a stat takes about a microsecond. Requests that meet a changed file wait for the one that reads
+// it, because until then there is no verdict, and clients take a refusal as final.
 type Verifier struct {
 	fs       vfs.FS
 	path     string
