@@ -3,12 +3,12 @@
 //
 // The way of one write: the connection has a place below the limit; the token says what the client may do (package
 // internal/auth knows the tokens); the route and the parameters say which database and precision; a request that no
-// body could save is refused unread. Otherwise the body is read whole into a pooled buffer, bounded on the wire and again after
-// decompression, and counted against a budget that all requests share. The text becomes a shard.Batch; bad lines are
-// noted, good ones are kept. The batch is admitted, encoded as the payload of a frame, and written by the engine; if
-// another write changed the schema meanwhile, the text is parsed again. Then batch, buffers and budget are given back,
-// once, whatever happened, and the client gets its answer: 204 when every line is durable, 400 with the first bad
-// lines when some were refused, 503 with a Retry-After when nothing was kept.
+// body could save is refused unread. Otherwise the body is read whole into a pooled buffer, bounded on the wire and
+// again after decompression, and counted against a budget that all requests share. The text becomes a shard.Batch; bad
+// lines are noted, good ones are kept. The batch is admitted, encoded as the payload of a frame, and written by the
+// engine; if another write changed the schema meanwhile, the text is parsed again. Then batch, buffers and budget are
+// given back, once, whatever happened, and the client gets its answer: 204 when every line is durable, 400 with the
+// first bad lines when some were refused, 503 with a Retry-After when nothing was kept.
 //
 // Every request gets exactly one answer. Endpoints return a reply or an error and write nothing; one function maps
 // errors to statuses, one writes the answer. The only exception is a scan, which streams its own rows.
