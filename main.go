@@ -222,7 +222,9 @@ func limitMemory(logger *zap.Logger) {
 
 // dumpLog writes the frames of a log directory as line protocol.
 func dumpLog(ctx context.Context, dir string, w io.Writer) error {
-	return shard.DumpLog(ctx, vfs.OS, dir, func(payload []byte) error { return ingest.DumpPayload(payload, w) })
+	return shard.DumpLog(ctx, vfs.OS, dir,
+		func(payload []byte) error { return ingest.DumpPayload(payload, w) },
+		func(databases []string, measurement string) error { return ingest.DumpDrop(databases, measurement, w) })
 }
 
 // check verifies a data directory that no process uses.

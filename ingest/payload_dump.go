@@ -26,6 +26,21 @@ func DumpPayload(payload []byte, w io.Writer) error {
 	return dump.flush()
 }
 
+// DumpDrop writes a comment that tells of a drop: of a measurement of the databases, or, without one, of the databases
+// whole.
+func DumpDrop(databases []string, measurement string, w io.Writer) error {
+	var text []byte
+	for _, database := range databases {
+		text = append(text, "# drop "...)
+		if measurement != "" {
+			text = append(strconv.AppendQuote(append(text, "measurement "...), measurement), " of "...)
+		}
+		text = append(strconv.AppendQuote(append(text, "database "...), database), '\n')
+	}
+	_, err := w.Write(text)
+	return err
+}
+
 // dumpWriter is an Appender that writes points as text.
 type dumpWriter struct {
 	w   io.Writer

@@ -17,10 +17,8 @@ import (
 
 // Store is what a scan needs of the engine.
 type Store interface {
-	// Scan yields the selected rows as of now.
-	Scan(ctx context.Context, q shard.Query) (segment.Source, error)
-	// Columns returns the tags and fields of a measurement in ascending order of their names.
-	Columns(database, measurement string) ([]segment.ColumnDef, error)
+	// Scan yields the selected rows as of now, and says which columns they may have.
+	Scan(ctx context.Context, q shard.Query) (*shard.Rows, error)
 }
 
 // Options configure a Handler.
@@ -80,7 +78,7 @@ func (h *Handler) Scan(w http.ResponseWriter, r *http.Request) error {
 
 // run writes the whole answer.
 func (h *Handler) run(ctx context.Context, scan request, out *stream) (err error) {
-	source, err := h.options.Store.Scan(ctx, shard.Query{
+	rows, err := h.options.Store.Scan(ctx, shard.Query{
 		Database: scan.database, Measurement: scan.measurement, Selection: scan.selection,
 	})
 	if scan.format == formatCount && isNotFound(err) {
@@ -89,11 +87,11 @@ func (h *Handler) run(ctx context.Context, scan request, out *stream) (err error
 	if err != nil {
 		return fmt.Errorf("scan measurement %q of database %q: %w", scan.measurement, scan.database, err)
 	}
-	defer func() { err = errors.Join(err, source.Close()) }()
+	defer func() { err = errors.Join(err, rows.Close()) }()
 	if scan.format == formatCount {
-		return count(ctx, source, scan.limit, out)
+		return count(ctx, rows, scan.limit, out)
 	}
-	return h.rows(ctx, source, scan, out)
+	return writeRows(ctx, rows, scan, out)
 }
 
 func isNotFound(err error) bool {
@@ -122,18 +120,13 @@ func writeCount(out *stream, total tally) error {
 	return out.close()
 }
 
-// rows streams the rows of the source.
-func (h *Handler) rows(ctx context.Context, source segment.Source, scan request, out *stream) error {
-	// The columns are read after the scan has fixed its view: the schema covers all that the view holds.
-	columns, err := h.options.Store.Columns(scan.database, scan.measurement)
-	if err != nil {
-		return fmt.Errorf("columns of measurement %q of database %q: %w", scan.measurement, scan.database, err)
-	}
-	encoder, header := newEncoder(scan.format, scan.measurement, selectColumns(columns, scan.selection.Fields))
+// writeRows streams the rows.
+func writeRows(ctx context.Context, rows *shard.Rows, scan request, out *stream) error {
+	encoder, header := newEncoder(scan.format, scan.measurement, selectColumns(rows.Columns, scan.selection.Fields))
 	out.setType(contentTypes[scan.format])
 	out.buf = append(out.buf, header...)
 	for limit := scan.limit; limit > 0; {
-		b, err := next(ctx, source)
+		b, err := next(ctx, rows)
 		if errors.Is(err, io.EOF) {
 			break
 		}

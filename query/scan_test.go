@@ -36,12 +36,10 @@ type fakeStore struct {
 	asked   shard.Query
 }
 
-func (s *fakeStore) Scan(_ context.Context, q shard.Query) (segment.Source, error) {
+func (s *fakeStore) Scan(_ context.Context, q shard.Query) (*shard.Rows, error) {
 	s.asked = q
-	return s.source, s.err
+	return &shard.Rows{Source: s.source, Columns: s.columns}, s.err
 }
-
-func (s *fakeStore) Columns(string, string) ([]segment.ColumnDef, error) { return s.columns, nil }
 
 // fakeSource yields Blocks, then an error; before, if set, runs before each Block.
 type fakeSource struct {

@@ -49,6 +49,9 @@ type Batch struct {
 	last         *batchMeasurement
 	needs        []usage // worst case per shard
 	points       int
+	drops        uint64 // schema.drops when the batch was begun
+	replayed     uint64 // sequence of the frame that is replayed into the batch; 0: none is
+	skipped      int64  // points that a drop has taken since they were written
 	line         uint64 // counts Append, so that a column knows whether this line used it
 	pool         *sync.Pool
 	keptBytes    int64 // of the measurements, as of the last Release
@@ -115,6 +118,7 @@ func (b *Batch) reset(database string) {
 		b.drop()
 	}
 	b.database, b.order, b.last, b.points = database, b.order[:0], nil, 0
+	b.drops, b.replayed, b.skipped = b.schema.drops.Load(), 0, 0
 	clear(b.needs)
 }
 
@@ -216,6 +220,10 @@ func (t *batchTable) sizeBytes() int64 {
 // Append adds a copy of the point, and sorts p.Tags in place. Of fields with the same key the last one wins. A
 // *PointError says why a point can't be stored; the batch is then as it was.
 func (b *Batch) Append(p *Point) error {
+	if b.replayed != 0 && b.replayed < b.schema.tombstones.of(tableKey{b.database, string(p.Measurement)}) {
+		b.skipped++ // its types need not be those of today
+		return nil
+	}
 	m, err := b.measurement(p.Measurement)
 	if err != nil {
 		return err

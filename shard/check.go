@@ -12,18 +12,30 @@ import (
 	"lineweir/wal"
 )
 
-// DumpLog calls fn for the payload of every write that the log in dir holds, in order. It changes nothing, and fails
-// where the log is damaged or holds a frame that this program does not know.
-func DumpLog(ctx context.Context, fs vfs.FS, dir string, fn func(payload []byte) error) error {
+// DumpLog calls write for the payload of every write that the log in dir holds, and drop for every drop, in order. A
+// drop without a measurement is of whole databases. It changes nothing, and fails where the log is damaged or holds a
+// frame that this program does not know.
+func DumpLog(
+	ctx context.Context, fs vfs.FS, dir string,
+	write func(payload []byte) error, drop func(databases []string, measurement string) error,
+) error {
 	return wal.Dump(fs, dir, func(file string, offset int64, f wal.Frame) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if f.Type != frameWrite {
+		switch f.Type {
+		case frameWrite:
+			return write(f.Payload)
+		case frameDrop:
+			d, err := parseDrop(f.Payload)
+			if err != nil {
+				return fmt.Errorf("%w: frame %d at byte %d of %s: %w", ErrCorrupt, f.Sequence, offset, file, err)
+			}
+			return drop(d.databases, d.measurement)
+		default:
 			return fmt.Errorf("%w: frame %d at byte %d of %s has the unknown type %d",
 				ErrCorrupt, f.Sequence, offset, file, f.Type)
 		}
-		return fn(f.Payload)
 	})
 }
 

@@ -77,8 +77,12 @@ func (e *Engine) tryCommitLocked(w *write, queued bool) (*blockage, error) {
 	return nil, nil
 }
 
-// checkSchema returns ErrSchemaChanged when a column that the batch adds was registered with another kind meanwhile.
+// checkSchema returns ErrSchemaChanged when a column that the batch adds was registered with another kind meanwhile, or
+// when something was dropped: the batch may count on columns that are gone.
 func (e *Engine) checkSchema(b *Batch) error {
+	if b.drops != e.schema.drops.Load() {
+		return ErrSchemaChanged
+	}
 	columnsMax := e.options.Limits.ColumnsPerMeasurement
 	for _, m := range b.order {
 		if len(m.added) > 0 && e.schema.conflicts(tableKey{b.database, m.name}, m.added, columnsMax) {

@@ -42,6 +42,7 @@ type Engine struct {
 	recovery   recovery
 	admission  *admission
 	background background
+	ddl        ddl
 
 	commitMu sync.Mutex
 	sequence uint64 // of the last commit
@@ -128,6 +129,7 @@ func (e *Engine) openStore() error {
 	if err != nil {
 		return err
 	}
+	e.schema.restore(e.store.Drops())
 	for _, name := range e.store.Databases() {
 		e.schema.addDatabase(name)
 	}
@@ -168,6 +170,7 @@ func (e *Engine) makeShards(count int) error {
 	for i := range shards {
 		c, err := NewFlushController(ControllerOptions{
 			Shard: i, Memtable: e.options.Memtable, Limits: e.options.Limits, Files: e.store,
+			tombstones: &e.schema.tombstones,
 		})
 		if err != nil {
 			return err
@@ -224,14 +227,8 @@ func (e *Engine) Measurements(database string) ([]string, error) {
 
 // Columns returns the tags and fields of a measurement by name, or ErrDatabaseNotFound or ErrMeasurementNotFound.
 func (e *Engine) Columns(database, measurement string) ([]segment.ColumnDef, error) {
-	if _, err := e.schema.measurementNames(database); err != nil {
-		return nil, err
-	}
-	known := e.schema.lookup(database, measurement)
-	if known == nil {
-		return nil, ErrMeasurementNotFound
-	}
-	return known.sorted(), nil
+	known, err := e.schema.columnsOf(tableKey{database, measurement})
+	return known.sorted(), err
 }
 
 // CreateDatabase makes a database durable. One that the manifest knows is left as it is; one that only writes have made
@@ -239,6 +236,12 @@ func (e *Engine) Columns(database, measurement string) ([]segment.ColumnDef, err
 func (e *Engine) CreateDatabase(_ context.Context, name string) error {
 	if err := e.notTaking(); err != nil {
 		return err
+	}
+	e.ddl.mu.Lock()
+	defer e.ddl.mu.Unlock()
+	if err := e.settleDrops(); err != nil { // one of them may be of this database
+		e.failedEdit(err)
+		return fmt.Errorf("create database %q: %w", name, err)
 	}
 	if slices.Contains(e.store.Databases(), name) {
 		return nil

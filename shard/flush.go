@@ -94,7 +94,11 @@ func (c *FlushController) writeSegments(m *Memtable) ([]*segment.PendingFile, []
 	pending := make([]*segment.PendingFile, 0, len(keys))
 	results := make([]FlushResult, 0, len(keys))
 	for _, key := range keys {
-		file, result, err := c.writeSegment(m, key)
+		s := m.snapshot(key, c.options.tombstones.of(key))
+		if s == nil {
+			continue // dropped
+		}
+		file, result, err := c.writeSegment(m, key, s)
 		pending = append(pending, file)
 		if err != nil {
 			return pending, nil, &FlushError{Database: key.database, Measurement: key.measurement, Err: err}
@@ -106,8 +110,9 @@ func (c *FlushController) writeSegments(m *Memtable) ([]*segment.PendingFile, []
 
 // writeSegment writes the file of one measurement. A panic in the writer is that measurement's failure: the memtable
 // stays.
-func (c *FlushController) writeSegment(m *Memtable, key tableKey) (_ *segment.PendingFile, _ FlushResult, err error) {
-	s := m.snapshot(key)
+func (c *FlushController) writeSegment(
+	m *Memtable, key tableKey, s *tableSnapshot,
+) (_ *segment.PendingFile, _ FlushResult, err error) {
 	info := segment.FileInfo{
 		Database: key.database, Measurement: key.measurement, Level: 0,
 		MinSequence: m.minSequence, MaxSequence: m.maxSequence, Tags: s.tags, Fields: s.fieldDefs(),

@@ -18,6 +18,8 @@ type ControllerOptions struct {
 	Memtable MemtableOptions
 	Limits   Limits
 	Files    Files
+
+	tombstones *tombstones // of the engine; nil: nothing is ever dropped
 }
 
 // Files makes the files of a flush; *segment.Store does.
@@ -53,6 +55,9 @@ type FlushController struct {
 func NewFlushController(o ControllerOptions) (*FlushController, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
+	}
+	if o.tombstones == nil {
+		o.tombstones = &tombstones{}
 	}
 	c := &FlushController{shard: o.Shard, options: o}
 	c.active = newMemtable(1)
@@ -167,6 +172,7 @@ func (c *FlushController) apply(m *Memtable, b *Batch, need usage, sequence uint
 	defer c.mu.Unlock()
 	m.applied.add(taken)
 	m.pending.subtract(need)
+	c.unpinLocked(m)
 	c.publishLocked()
 	return nil
 }

@@ -74,6 +74,9 @@ func (e *Engine) flushLoop(ctx context.Context, s *shardState) {
 func (e *Engine) flushOldest(ctx context.Context, s *shardState) bool {
 	started := time.Now()
 	results, err := s.FlushFrozenWith(e.registerWith(s))
+	if errors.Is(err, segment.ErrDropped) {
+		return true // while it was written; the next try leaves that out
+	}
 	inARow := s.flush.record(err)
 	switch {
 	case err == nil:
@@ -114,7 +117,9 @@ func (e *Engine) flushed(s *shardState, results []FlushResult, took time.Duratio
 }
 
 func (e *Engine) trimLog() {
-	err := e.log.Trim(lowest(e.store.Floors()))
+	floor := lowest(e.store.Floors())
+	e.schema.forgetDrops(floor)
+	err := e.log.Trim(floor)
 	if !e.state.trimFailing.Swap(err != nil) && err != nil {
 		e.logger.Warn("the write-ahead log can't be trimmed; it is tried again", zap.Error(err))
 	}
@@ -125,6 +130,9 @@ func (e *Engine) trimLog() {
 func (e *Engine) registerWith(s *shardState) func([]FlushResult, func()) error {
 	return func(results []FlushResult, release func()) error {
 		if err := e.mayRegister(); err != nil {
+			return err
+		}
+		if err := e.settleDrops(); err != nil {
 			return err
 		}
 		m := s.FrozenMemtable()
@@ -195,7 +203,7 @@ func (e *Engine) dropPages(results []FlushResult) {
 func (e *Engine) floorsWithout(flushing *shardState, m *Memtable) []uint64 {
 	e.commitMu.Lock()
 	defer e.commitMu.Unlock()
-	durable, known := e.durableSequence(), e.store.Floors()
+	durable, known := e.settledLocked(e.durableSequence()), e.store.Floors()
 	floors := make([]uint64, len(e.allShards()))
 	for i, s := range e.allShards() {
 		except := m

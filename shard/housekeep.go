@@ -25,6 +25,7 @@ func (e *Engine) housekeepLoop(ctx context.Context) {
 				e.trimLog() // again, if it failed: a full log takes no write that would cause the next flush
 			}
 			e.watchDisk()
+			e.settleDropsAgain()
 			e.advanceFloors()
 			e.kick()
 		}

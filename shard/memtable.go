@@ -22,8 +22,9 @@ type Memtable struct {
 	maxSequence uint64
 	reservation *pagecache.Reservation // of its flush, from the seal on; nil without a tier
 
-	mu     sync.RWMutex
-	tables map[tableKey]*table
+	mu      sync.RWMutex
+	tables  map[tableKey]*table
+	dropped usage // of tables that gave way, still part of applied
 }
 
 func newMemtable(generation uint64) *Memtable {
@@ -40,8 +41,8 @@ func (m *Memtable) usedLocked() usage {
 	return used
 }
 
-// insert adds the batch's points of one shard, unconditionally: what the log holds is never refused. It returns what
-// they take.
+// insert adds the batch's points of one shard, unconditionally: what the log holds is never refused, but what was
+// dropped since is left out. It returns what they take.
 func (m *Memtable) insert(b *Batch, shard int, sequence uint64) (taken usage) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -50,23 +51,55 @@ func (m *Memtable) insert(b *Batch, shard int, sequence uint64) (taken usage) {
 		if len(rows.times) == 0 {
 			continue
 		}
-		t := m.tableLocked(tableKey{b.database, measurement.name}, &taken)
-		t.insert(measurement, rows, sequence, &taken)
+		t := m.tableLocked(tableKey{b.database, measurement.name}, sequence, &b.schema.tombstones)
+		if t == nil {
+			continue
+		}
+		var used usage
+		if len(t.runs) == 0 {
+			used.addTable(b.database, measurement.name)
+		}
+		t.insert(measurement, rows, sequence, &used)
+		t.used.add(used)
+		taken.add(used)
 	}
 	return taken
 }
 
-func (m *Memtable) tableLocked(key tableKey, taken *usage) *table {
+// tableLocked returns the table for rows of a sequence, nil for rows that were dropped. A table of dropped rows gives
+// way: its memory is counted until the memtable is purged or flushed.
+func (m *Memtable) tableLocked(key tableKey, sequence uint64, dropped *tombstones) *table {
+	after := dropped.of(key)
 	t, ok := m.tables[key]
-	if !ok {
-		t = &table{index: map[string]int32{}, tags: map[string]struct{}{}}
+	switch {
+	case sequence < after || ok && sequence < t.after:
+		return nil
+	case !ok:
+		t = newTable(after)
 		m.tables[key] = t
-		taken.addTable(key.database, key.measurement)
+	case t.after < after:
+		m.dropped.add(t.used)
+		t = newTable(after)
+		m.tables[key] = t
 	}
 	return t
 }
 
-// tableKeys returns the measurements that the memtable holds, in no order.
+// purge lets go of the tables of dropped rows, and returns what they took.
+func (m *Memtable) purge(dropped *tombstones) (freed usage) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	freed, m.dropped = m.dropped, usage{}
+	for key, t := range m.tables {
+		if t.after < dropped.of(key) {
+			freed.add(t.used)
+			delete(m.tables, key)
+		}
+	}
+	return freed
+}
+
+// tableKeys returns the measurements that the memtable holds, dropped ones included, in no order.
 func (m *Memtable) tableKeys() []tableKey {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -77,12 +110,13 @@ func (m *Memtable) tableKeys() []tableKey {
 	return keys
 }
 
-// snapshot returns an immutable view of one table; nil when the memtable has none of that key.
-func (m *Memtable) snapshot(key tableKey) *tableSnapshot {
+// snapshot returns an immutable view of one table; nil when the memtable has none of that key with rows that a drop of
+// the given sequence has left.
+func (m *Memtable) snapshot(key tableKey, dropped uint64) *tableSnapshot {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	t, ok := m.tables[key]
-	if !ok {
+	if !ok || t.after < dropped {
 		return nil
 	}
 	return t.snapshot()

@@ -72,14 +72,20 @@ func highest(floors []uint64) uint64 {
 
 // replayFrame inserts the rows of a frame that are not in segments yet.
 func (e *Engine) replayFrame(f wal.Frame, floors []uint64) error {
+	if f.Type == frameDrop {
+		return e.replayDrop(f)
+	}
 	if f.Type != frameWrite {
 		return fmt.Errorf("%w: frame %d has the unknown type %d", ErrCorrupt, f.Sequence, f.Type)
 	}
-	b, err := e.options.Decode(f.Payload, e.newReplayBatch)
+	b, err := e.options.Decode(f.Payload, func(database string) *Batch {
+		return e.newReplayBatch(database, f.Sequence)
+	})
 	if err != nil {
 		return fmt.Errorf("%w: frame %d: %w", ErrCorrupt, f.Sequence, err)
 	}
 	w := newWrite(b, nil)
+	e.recovery.skipped.Add(b.skipped)
 	e.registerSchema(b)
 	for _, p := range w.parts {
 		if p.shard < len(floors) && f.Sequence <= floors[p.shard] {
@@ -114,12 +120,13 @@ func (e *Engine) flushOversized(w *write) error {
 
 // newReplayBatch returns a batch without limits: what was accepted once is accepted again, whatever the configuration
 // says now.
-func (e *Engine) newReplayBatch(database string) *Batch {
+func (e *Engine) newReplayBatch(database string, sequence uint64) *Batch {
 	if e.recovery.batch == nil {
 		limits := Limits{ColumnsPerMeasurement: math.MaxInt, MeasurementsPerBatch: math.MaxInt}
 		e.recovery.batch = newBatch(e.schema, limits, len(e.allShards()))
 	}
 	e.recovery.batch.reset(database)
+	e.recovery.batch.replayed = sequence
 	return e.recovery.batch
 }
 
@@ -173,6 +180,9 @@ func (e *Engine) adoptShards() error {
 		if err := e.flushAll(s); err != nil {
 			return fmt.Errorf("flush before the number of shards changes: %w", err)
 		}
+	}
+	if err := e.settleDrops(); err != nil {
+		return err
 	}
 	floors := make([]uint64, count)
 	for i := range floors {

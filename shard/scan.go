@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"slices"
 
 	"lineweir/segment"
 )
@@ -18,46 +19,79 @@ type Query struct {
 // Scan returns the selected rows by series key and time, with the newest write winning per (series, time, field), as
 // they are at the call. The caller closes the source, which ends early when ctx does. Errors: ErrDatabaseNotFound,
 // ErrMeasurementNotFound, or what is wrong with a segment.
-func (e *Engine) Scan(ctx context.Context, q Query) (segment.Source, error) {
+func (e *Engine) Scan(ctx context.Context, q Query) (*Rows, error) {
 	if state, _ := e.stateNow(); state == stateRecovering || state == stateClosed {
 		if err := e.notTaking(); err != nil { // else the replay has just ended
 			return nil, err
 		}
 	}
-	if _, err := e.Columns(q.Database, q.Measurement); err != nil {
+	pinned, err := e.pin(tableKey{q.Database, q.Measurement})
+	if err != nil {
 		return nil, err
 	}
-	key := tableKey{q.Database, q.Measurement}
-	var snapshots []*tableSnapshot
-	view := e.store.Acquire(func() { snapshots = e.snapshots(key) })
-	sources := make([]segment.Source, 0, len(snapshots))
-	for _, s := range snapshots {
+	sources := make([]segment.Source, 0, len(pinned.snapshots)+len(pinned.segments))
+	for _, s := range pinned.snapshots {
 		sources = append(sources, s.source(q.Selection))
 	}
-	for _, s := range view.Segments(q.Database, q.Measurement) {
+	for _, s := range pinned.segments {
 		source, err := s.Scan(q.Selection)
 		if err != nil {
-			view.Release()
-			return nil, errors.Join(err, closeAll(sources))
+			err = errors.Join(err, closeAll(sources))
+			pinned.view.Release()
+			return nil, err
 		}
 		sources = append(sources, source)
 	}
-	return &scan{ctx: ctx, view: view, Source: segment.Merge(sources)}, nil
+	source := &scan{ctx: ctx, view: pinned.view, Source: segment.Merge(sources)}
+	return &Rows{Source: source, Columns: pinned.columns.sorted()}, nil
 }
 
-// snapshots returns the table in every memtable, newest first within a shard; shards share no series.
-func (e *Engine) snapshots(key tableKey) []*tableSnapshot {
-	var snapshots []*tableSnapshot
-	for _, s := range e.allShards() {
-		snapshots = append(snapshots, s.snapshots(key)...)
+// pinned is what there is of a measurement at one moment, on one side of every drop. Its view must be released.
+type pinned struct {
+	columns   columns
+	snapshots []*tableSnapshot   // newest first within a shard; shards share no series
+	segments  []*segment.Segment // newest first
+	view      *segment.View
+}
+
+// pin returns ErrDatabaseNotFound or ErrMeasurementNotFound if there is nothing of that name.
+func (e *Engine) pin(key tableKey) (pinned, error) {
+	for {
+		dropped := e.schema.tombstones.of(key)
+		p, err := e.pinBehind(key, dropped)
+		if e.schema.tombstones.of(key) == dropped {
+			return p, err
+		}
+		if err == nil { // a drop came between: some of it may be of before
+			p.view.Release()
+		}
 	}
-	return snapshots
 }
 
-func (c *FlushController) snapshots(key tableKey) []*tableSnapshot {
+// pinBehind takes what lies behind a drop. The columns are taken last, so they cover all that was found.
+func (e *Engine) pinBehind(key tableKey, dropped uint64) (p pinned, err error) {
+	p.view = e.store.Acquire(func() {
+		for _, s := range e.allShards() {
+			p.snapshots = append(p.snapshots, s.snapshots(key, dropped)...)
+		}
+	})
+	p.segments = p.view.Segments(key.database, key.measurement)
+	if dropped > 0 {
+		p.segments = slices.DeleteFunc(slices.Clone(p.segments), func(s *segment.Segment) bool {
+			return s.Meta().MaxSequence < dropped // the edit that removes them is still to come
+		})
+	}
+	if p.columns, err = e.schema.columnsOf(key); err != nil {
+		p.view.Release()
+	}
+	return p, err
+}
+
+// snapshots returns the table of every memtable with rows behind a drop, newest first.
+func (c *FlushController) snapshots(key tableKey, dropped uint64) []*tableSnapshot {
 	var snapshots []*tableSnapshot
 	for _, m := range c.memtables() {
-		if s := m.snapshot(key); s != nil {
+		if s := m.snapshot(key, dropped); s != nil {
 			snapshots = append(snapshots, s)
 		}
 	}
@@ -70,6 +104,12 @@ func closeAll(sources []segment.Source) error {
 		errs = append(errs, s.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// Rows are what a scan yields.
+type Rows struct {
+	segment.Source
+	Columns []segment.ColumnDef // all that the rows may have, tags and fields, by name
 }
 
 // scan holds the view that its sources read.
@@ -95,7 +135,8 @@ func (s *scan) Close() error {
 // ScanMeasurement returns the rows of one measurement that the controller's memtables hold, active over frozen.
 func (c *FlushController) ScanMeasurement(database, measurement string, sel segment.Selection) segment.Source {
 	var sources []segment.Source
-	for _, s := range c.snapshots(tableKey{database, measurement}) {
+	key := tableKey{database, measurement}
+	for _, s := range c.snapshots(key, c.options.tombstones.of(key)) {
 		sources = append(sources, s.source(sel))
 	}
 	return segment.Merge(sources)
@@ -161,7 +202,7 @@ func eachBlock(source segment.Source, fn func(*segment.Block) error) error {
 // several times. The key is valid during the call.
 func (c *FlushController) AllSeriesCanonicalForms(fn func(database, measurement string, seriesKey []byte)) {
 	for key := range c.tableKeys() {
-		for _, s := range c.snapshots(key) {
+		for _, s := range c.snapshots(key, c.options.tombstones.of(key)) {
 			for id := range uint32(s.keys.length) {
 				fn(key.database, key.measurement, s.keys.at(id))
 			}

@@ -3,7 +3,9 @@ package shard
 import (
 	"maps"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 
 	"lineweir/segment"
 )
@@ -14,8 +16,11 @@ type tableKey struct{ database, measurement string }
 // columns holds the kind of every column of one measurement. It is immutable: a change makes a new one.
 type columns map[string]segment.Kind
 
-// schema is the set of columns of every measurement. A column never changes its kind.
+// schema is the set of columns of every measurement. A column never changes its kind, until its measurement is dropped.
 type schema struct {
+	tombstones tombstones
+	drops      atomic.Uint64 // how often something was dropped; a batch that was parsed before may be wrong
+
 	mu        sync.RWMutex
 	databases map[string]map[string]columns // database, measurement
 }
@@ -79,6 +84,44 @@ func (s *schema) register(key tableKey, added []segment.ColumnDef) {
 	measurements[key.measurement] = next
 }
 
+// drop forgets measurements and databases. Whoever looks both up and finds the same tombstone before and after has
+// seen columns that belong to it.
+func (s *schema) drop(drops []segment.Drop) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tombstones.add(drops)
+	for _, d := range drops {
+		if d.Measurement == "" {
+			delete(s.databases, d.Database)
+		} else {
+			delete(s.databases[d.Database], d.Measurement)
+		}
+	}
+	s.drops.Add(1)
+}
+
+// restore takes over drops that were recorded before the start, and changes nothing else.
+func (s *schema) restore(drops []segment.Drop) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tombstones.add(drops)
+}
+
+// forgetDrops lets go of the tombstones up to a floor that all shards have reached.
+func (s *schema) forgetDrops(floor uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tombstones.forget(floor)
+}
+
+// family returns the known ones of a database and its retention policies, which are databases called "database/policy",
+// in ascending order.
+func (s *schema) family(database string) []string {
+	return slices.DeleteFunc(s.databaseNames(), func(name string) bool {
+		return name != database && !strings.HasPrefix(name, database+"/")
+	})
+}
+
 // databaseNames returns the known databases in ascending order.
 func (s *schema) databaseNames() []string {
 	s.mu.RLock()
@@ -95,6 +138,21 @@ func (s *schema) measurementNames(database string) ([]string, error) {
 		return nil, ErrDatabaseNotFound
 	}
 	return slices.Sorted(maps.Keys(measurements)), nil
+}
+
+// columnsOf returns the columns of a measurement, or ErrDatabaseNotFound or ErrMeasurementNotFound.
+func (s *schema) columnsOf(key tableKey) (columns, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	measurements, ok := s.databases[key.database]
+	if !ok {
+		return nil, ErrDatabaseNotFound
+	}
+	known, ok := measurements[key.measurement]
+	if !ok {
+		return nil, ErrMeasurementNotFound
+	}
+	return known, nil
 }
 
 // sorted returns the columns as definitions in ascending order of their names.

@@ -44,6 +44,7 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 
 // writeLastFloors notes that everything is in segments, so that the next start replays nothing.
 func (e *Engine) writeLastFloors() {
+	e.settleDropsAgain()
 	floors := e.floorsWithout(nil, nil)
 	if lowest(floors) <= lowest(e.store.Floors()) {
 		return

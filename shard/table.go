@@ -11,6 +11,8 @@ import (
 // table holds the rows of one measurement in a memtable, by columns. Rows are in order of arrival; runs tell which
 // commit each came from. The memtable's lock guards it.
 type table struct {
+	after     uint64 // sequence of the drop that its rows came after; 0: none that matters
+	used      usage  // what its rows take
 	series    seriesIndex
 	rowSeries chunked[uint32]
 	times     chunked[int64]
@@ -39,6 +41,10 @@ type tableField struct {
 }
 
 func (f *tableField) len() int { return f.numbers.length + f.strings.length }
+
+func newTable(after uint64) *table {
+	return &table{after: after, index: map[string]int32{}, tags: map[string]struct{}{}}
+}
 
 // insert appends the rows of a batch's table and adds what they take to u.
 func (t *table) insert(m *batchMeasurement, b *batchTable, sequence uint64, u *usage) {
