@@ -37,8 +37,9 @@ func (e *Engine) Scan(ctx context.Context, q Query) (segment.Source, error) {
 	for _, s := range view.Segments(q.Database, q.Measurement) {
 		source, err := s.Scan(q.Selection)
 		if err != nil {
+			err = errors.Join(err, closeAll(sources))
 			view.Release()
-			return nil, errors.Join(err, closeAll(sources))
+			return nil, err
 		}
 		sources = append(sources, source)
 	}
