@@ -16,8 +16,8 @@ import (
 //   - SHOW takes the right to read the database; SHOW DATABASES, which names none, takes any token.
 //   - Everything else takes admin: DROP, DELETE, retention policies, and whatever else InfluxQL knows.
 //
-// A text that is no InfluxQL is refused here, because nobody can say what an endpoint that understands it would do. Every
-// spelling of q and db counts, in the URL and in the form, whichever of them the endpoint takes.
+// A text that is no InfluxQL is refused here, because nobody can say what an endpoint that understands it would do.
+// Every q and db counts, in the URL and in the form, whichever of them the endpoint takes.
 func needStatements(rights *auth.Rights, r *http.Request) error {
 	if rights.Admin {
 		return nil
