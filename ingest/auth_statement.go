@@ -13,19 +13,36 @@ import (
 //
 //   - CREATE DATABASE takes the right to write that database. Agents that may write send it at their start, and their
 //     first write would create the database anyway.
-//   - SHOW takes the right to read the database, and SHOW DATABASES any right: it shows those that the token may use.
+//   - SHOW takes the right to read the database; SHOW DATABASES, which names none, takes any token.
 //   - Everything else takes admin: DROP, DELETE, retention policies, and whatever else InfluxQL knows.
 //
 // A text that is no InfluxQL is refused here, because nobody can say what an endpoint that understands it would do.
+// Every q and db counts, in the URL and in the form, whichever of them the endpoint takes.
 func needStatements(rights *auth.Rights, r *http.Request) error {
 	if rights.Admin {
 		return nil
 	}
 	r.Body = http.MaxBytesReader(nil, r.Body, queryBodyBytesMax)
-	text, database := r.FormValue("q"), r.FormValue("db") // what the endpoint reads
-	if text == "" {
-		return nil // the endpoint says what is missing
+	_ = r.FormValue("q") // reads the form, in whichever form the body is; the endpoint says what is wrong with it
+	if r.MultipartForm != nil && len(r.MultipartForm.File) > 0 {
+		return errNotAdmin // statements in a file, which are not looked into
 	}
+	databases := r.Form["db"]
+	if len(databases) == 0 {
+		databases = []string{""}
+	}
+	for _, text := range r.Form["q"] {
+		for _, database := range databases {
+			if err := needText(rights, text, database); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// needText asks for the rights to the statements of one text.
+func needText(rights *auth.Rights, text, database string) error {
 	query, err := influxql.ParseQuery(text)
 	if err != nil {
 		return badRequest("error parsing query: %s", sanitize(err.Error(), quoteBytesMax))

@@ -406,6 +406,24 @@ func TestStatementsAskForRights(t *testing.T) {
 			t.Errorf("%s, by %v (-want +got):\n%s", tc.q, clients, diff)
 		}
 	}
+	for _, client := range []string{"write", "read"} {
+		const form = "application/x-www-form-urlencoded"
+		const parts = "multipart/form-data; boundary=x"
+		for _, tc := range []struct{ url, contentType, body string }{
+			{"/query?q=DROP+DATABASE+d", form, "q=SHOW+DATABASES"},
+			{"/query?q=SHOW+DATABASES", form, "q=DROP+DATABASE+d"},
+			{"/query?q=SHOW+DATABASES&q=DROP+DATABASE+d", form, ""},
+			{"/query?q=SHOW+MEASUREMENTS&db=d", form, "db=e"},
+			{"/query?q=SHOW+MEASUREMENTS&db=e", form, "db=d"},
+			{"/query", parts, "--x\r\nContent-Disposition: form-data; name=q; filename=f\r\n\r\nDROP DATABASE d\r\n--x--\r\n"},
+			{"/query", parts, "--x\r\nContent-Disposition: form-data; name=q\r\n\r\nDROP DATABASE d\r\n--x--\r\n"},
+		} {
+			answer := post(t, h, tc.url, tc.body, append(made.header(client), "Content-Type", tc.contentType)...)
+			if answer.Code != http.StatusForbidden {
+				t.Errorf("%s, %s with %q: got %d %s, want 403", client, tc.url, tc.body, answer.Code, answer.Body)
+			}
+		}
+	}
 	answer := do(t, h, http.MethodGet, "/query?q=DROP+nonsense", nil, made.header("write")...)
 	if answer.Code != http.StatusBadRequest || !strings.Contains(answer.Body.String(), "error parsing query") {
 		t.Errorf("no InfluxQL: got %d %s, want 400", answer.Code, answer.Body)

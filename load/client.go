@@ -18,10 +18,11 @@ type client struct {
 	contexts contexts
 	collect  *collector
 
-	pending batch // begun by prepare
-	more    bool  // there is one
-	held    bool  // a refusal held the client back, and it has not caught up yet
-	freed   time.Duration
+	pending  batch         // begun by prepare
+	more     bool          // there is one
+	held     bool          // a refusal held the client back, and it has not caught up yet
+	heldFrom time.Duration // when that refusal came
+	freed    time.Duration // when the last attempt ended
 }
 
 // contexts end the parts of a run in turn.
@@ -86,7 +87,7 @@ func (c *client) await(b batch) (intended time.Duration, ok bool) {
 	case c.plan.closed:
 		intended = c.clock()
 	case c.held && b.due <= c.freed:
-		intended = c.freed
+		intended = c.freed - max(0, c.heldFrom-b.due) // what was late before the refusal stays so
 	default:
 		c.held = false
 		intended = b.due
@@ -120,13 +121,21 @@ func (c *client) deliver(b batch, made *body, intended time.Duration) bool {
 		a.returned = false
 		if a.answer.outcome == refused {
 			refusals++
-			a.returned, c.held = refusals == 1, true
+			a.returned = refusals == 1
+			c.hold(a.finished)
 		}
 		a.intended = a.finished + wait
 		if !c.sleep(c.contexts.pace, a.intended) {
 			c.collect.giveUp(&a)
 			return false
 		}
+	}
+}
+
+// hold notes that a refusal came.
+func (c *client) hold(at time.Duration) {
+	if !c.held {
+		c.held, c.heldFrom = true, at
 	}
 }
 

@@ -150,6 +150,23 @@ func TestARefusedClientWaitsInOrder(t *testing.T) {
 	})
 }
 
+// A refusal excuses what comes after it. What a standstill delayed before it stays late.
+func TestARefusalDoesNotExcuseTheStandstillBeforeIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := oneClient(5 * time.Second)
+		o.Refusals.Buffer = 1000
+		report, _ := simulate(t, o, func(_ time.Duration, number int) (time.Duration, answer) {
+			if number == 100 {
+				return time.Second, full
+			}
+			return time.Millisecond, taken
+		})
+		if got := report.Admitted; got.P99 < 0.9 || got.Max > 1.1 || report.Totals.Acknowledged != 5000 {
+			t.Errorf("got %+v of %+v, want a p99 of about 1 s", got, report.Totals)
+		}
+	})
+}
+
 // Once a client has caught up, lateness counts again.
 func TestCatchingUpEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

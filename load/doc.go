@@ -21,6 +21,7 @@
 //   - an attempt after a refusal counts from the moment the client was to come back;
 //   - batches that fell due while a refusal held the client back, and those that queue behind them in its buffer,
 //     count from the moment the attempt before them ended. The server told the client to wait, and it does so in order.
+//     What was late already when the refusal came stays as late as it was then.
 //
 // Nothing else excuses lateness: not timeouts, not connections that break. Age, which is measured too, has no
 // exception: it lies between the due time of a batch and its acknowledgement.

@@ -23,23 +23,23 @@ func probe(ctx context.Context, t *Target) (string, error) {
 	defer transport.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	header, _, err := ask(ctx, t, transport, http.MethodGet, "/ping", nil)
+	ping, err := ask(ctx, t, transport, http.MethodGet, "/ping", nil)
 	if errors.Is(err, ErrRemote) {
 		return "", err
 	}
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
-	version := header.Get("X-Influxdb-Version")
-	if name := header.Get("X-Influxdb-Build"); name != "" && version != "" {
+	version := ping.header.Get("X-Influxdb-Version")
+	if name := ping.header.Get("X-Influxdb-Build"); name != "" && version != "" {
 		return name + " " + version, nil
 	}
 	var health struct{ Name, Version string }
-	_, text, err := ask(ctx, t, transport, http.MethodGet, "/health", nil)
-	if err == nil && json.Unmarshal(text, &health) == nil && health.Name != "" {
+	answer, err := ask(ctx, t, transport, http.MethodGet, "/health", nil)
+	if err == nil && json.Unmarshal(answer.text, &health) == nil && health.Name != "" {
 		return strings.TrimSpace(health.Name + " " + health.Version), nil
 	}
-	return cmp.Or(version, header.Get("Server"), "unnamed server"), nil
+	return cmp.Or(version, ping.header.Get("Server"), "unnamed server"), nil
 }
 
 // createDatabase asks an InfluxDB 1 for the database.
@@ -50,28 +50,39 @@ func createDatabase(ctx context.Context, t *Target) error {
 	defer cancel()
 	name := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(t.Database)
 	query := url.Values{"q": {`CREATE DATABASE "` + name + `"`}}
-	if _, _, err := ask(ctx, t, transport, http.MethodPost, "/query", query); err != nil {
+	answer, err := ask(ctx, t, transport, http.MethodPost, "/query", query)
+	if err != nil {
 		return fmt.Errorf("create the database: %w", err)
+	}
+	if answer.status >= http.StatusBadRequest {
+		return fmt.Errorf("create the database: the server answered %d: %s", answer.status, causeOf(answer.text))
 	}
 	return nil
 }
 
-// ask makes one request and reads its answer. Statuses from 500 on are errors, and those of refused credentials.
+// said is an answer that was read to its end.
+type said struct {
+	status int
+	header http.Header
+	text   []byte
+}
+
+// ask makes one request and reads its answer, whatever its status.
 func ask(
 	ctx context.Context, t *Target, transport *http.Transport, method, path string, query url.Values,
-) (http.Header, []byte, error) {
+) (said, error) {
 	request, err := t.request(ctx, method, path, query)
 	if err != nil {
-		return nil, nil, err
+		return said{}, err
 	}
 	response, err := transport.RoundTrip(request)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s %s: %w", method, path, err)
+		return said{}, fmt.Errorf("%s %s: %w", method, path, err)
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, answerBytesMax))
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s %s: %w", method, path, err)
+		return said{}, fmt.Errorf("%s %s: %w", method, path, err)
 	}
-	return response.Header, text, nil
+	return said{response.StatusCode, response.Header, text}, nil
 }

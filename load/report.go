@@ -7,7 +7,6 @@ import (
 	"math"
 	"os"
 	"runtime"
-	"slices"
 	"time"
 )
 
@@ -286,17 +285,4 @@ func ReadReport(path string) (*Report, error) {
 		return nil, fmt.Errorf("%s: %w: its format is %d, want %d", path, ErrReport, r.Format, reportFormat)
 	}
 	return &r, nil
-}
-
-// worstTier is the highest sampled level of a second, in parts of the bound; 0 where none was sampled.
-func (r *Report) worstTier() float64 {
-	if r.Pressure == nil || r.Pressure.CapacityBytes == 0 {
-		return 0
-	}
-	return float64(r.Pressure.HighestSeenBytes) / float64(r.Pressure.CapacityBytes)
-}
-
-// hasPressure tells whether the seconds have samples of the tier.
-func (r *Report) hasPressure() bool {
-	return slices.ContainsFunc(r.Seconds, func(s Second) bool { return s.Pressure != nil })
 }

@@ -252,7 +252,7 @@ func (r *run) finish(ctx context.Context, elapsed time.Duration, cause error) {
 		report.Run.Ended = EndedByMemory
 	case ctx.Err() != nil:
 		report.Run.Ended = EndedByInterrupt
-	case elapsed < r.plan.schedule.end():
+	case r.options.Pace.Points > 0 && elapsed < r.plan.schedule.end():
 		report.Run.Ended = EndedByPoints
 	default:
 		report.Run.Ended = EndedByTime
@@ -267,8 +267,8 @@ func (r *run) finish(ctx context.Context, elapsed time.Duration, cause error) {
 		report.Pressure = &r.pressure.report
 	}
 	if report.Totals.Late > 0 {
-		r.warn("%d points were due and never sent: the latencies are lower than what clients would have seen",
-			report.Totals.Late)
+		r.warn("%s points were due and never sent, because all writers still waited for answers: the latencies are "+
+			"lower than what more writers would have seen", grouped(report.Totals.Late))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -180,7 +181,8 @@ func TestRunMeasuresPressureAndProcess(t *testing.T) {
 		p.Waited != 3 || p.Refused["l0_full"] != 7 || len(p.Refused) != 1 || p.HighestSeenBytes < 1000 {
 		t.Errorf("got %+v", p)
 	}
-	if !report.hasPressure() || shown.Load() == 0 {
+	sampled := slices.ContainsFunc(report.Seconds, func(s Second) bool { return s.Pressure != nil })
+	if !sampled || shown.Load() == 0 {
 		t.Errorf("no second has a sample, or no progress was shown: %d", shown.Load())
 	}
 	if o.ServerPID > 0 && (report.Server == nil || report.Server.PeakMemoryBytes == 0) {
@@ -214,6 +216,22 @@ func TestOtherServers(t *testing.T) {
 		if _, found := paths.Load(path); !found {
 			t.Errorf("nobody asked %s", path)
 		}
+	}
+}
+
+func TestADatabaseThatCannotBeCreated(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/query" {
+			w.WriteHeader(http.StatusUnauthorized)
+			fmt.Fprint(w, `{"error":"authorization failed"}`)
+		}
+	}))
+	defer server.Close()
+	o := smallOptions(server.URL)
+	o.Target.Create = true
+	want := "create the database: the server answered 401: authorization failed"
+	if _, err := Run(t.Context(), o); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }
 

@@ -68,6 +68,15 @@ func (s *series) sumUp() {
 	s.told, s.toldSum = 0, 0
 }
 
+// p99 is of the admitted of the current second so far, or else of the second before it.
+func (s *series) p99() time.Duration {
+	seconds := s.admitted.summary()
+	if seconds.Count == 0 && s.current > 0 {
+		seconds.P99 = s.seconds[s.current-1].AdmittedP99
+	}
+	return time.Duration(seconds.P99 * float64(time.Second))
+}
+
 // record adds an attempt that was answered.
 func (s *series) record(a *attempt) {
 	second := s.at(a.finished)

@@ -119,7 +119,7 @@ func (c *collector) progress(p *plan, at time.Duration, last *Totals, lastAt tim
 	shown := Progress{
 		Elapsed: at, Acknowledged: perSecond(c.totals.Acknowledged - last.Acknowledged),
 		Refused: perSecond(c.totals.Refused - last.Refused), Offered: perSecond(c.totals.Offered - last.Offered),
-		P99: time.Duration(c.series.admitted.histogram.ValueAtPercentile(99)) * time.Microsecond,
+		P99: c.series.p99(),
 	}
 	if !p.closed {
 		shown.Offered = perSecond(p.offered(at) - p.offered(lastAt))

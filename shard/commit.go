@@ -102,10 +102,9 @@ func (e *Engine) checkLog(w *write) (*blockage, error) {
 		e.wantPinning()
 		return &blockage{cause: CauseWALFull, shard: w.parts[0].shard}, nil
 	case errors.Is(err, wal.ErrFrameTooLarge):
-		b := w.batch
 		return nil, &TooLargeError{
-			Points: b.points, Rows: b.points, SizeBytes: int64(len(w.payload)), MaxBytes: e.options.WAL.MaxBytes / 2,
-			MaxRows: int(e.options.Memtable.MaxRows),
+			Points: w.batch.points, Rows: w.batch.points, SizeBytes: int64(len(w.payload)),
+			MaxBytes: min(e.options.WAL.MaxBytes/2, wal.MaxPayloadBytes), Log: true,
 		}
 	case errors.Is(err, wal.ErrDiskLow):
 		return nil, e.refusal(CauseDiskLow, err.Error())

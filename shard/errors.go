@@ -40,16 +40,21 @@ func (e *BackpressureError) Error() string {
 	return fmt.Sprintf("%s: %s; retry after %s", e.Cause, e.Detail, e.RetryAfter)
 }
 
-// TooLargeError refuses a batch that could not fit in an empty memtable, so that sending it again is no use.
+// TooLargeError refuses a batch that could not fit in an empty memtable or log, so that sending it again is no use.
 type TooLargeError struct {
 	Points    int
-	SizeBytes int64 // worst case that the batch needs in one shard
-	MaxBytes  int64 // what a memtable holds
+	SizeBytes int64 // worst case that the batch needs in one shard, or what its text takes in the log
+	MaxBytes  int64 // what a memtable holds, or the log takes at once
 	Rows      int
-	MaxRows   int
+	MaxRows   int  // 0 for the log
+	Log       bool // the log is too small, not a memtable
 }
 
 func (e *TooLargeError) Error() string {
+	if e.Log {
+		return fmt.Sprintf("batch of %d points takes %d bytes in the write-ahead log, which takes at most %d at once,"+
+			" half of wal.max_bytes", e.Points, e.SizeBytes, e.MaxBytes)
+	}
 	return fmt.Sprintf("batch of %d points needs up to %d bytes and %d rows in one memtable, which holds %d and %d",
 		e.Points, e.SizeBytes, e.Rows, e.MaxBytes, e.MaxRows)
 }
@@ -79,7 +84,7 @@ var (
 var (
 	ErrNoFrozenMemtable = errors.New("there is no frozen memtable to flush")
 	ErrFrozenQueueFull  = errors.New("the queue of frozen memtables is full")
-	ErrPoisoned         = errors.New("the write-ahead log failed; nothing is flushed until a restart")
+	ErrPoisoned         = errors.New("the write-ahead log or the manifest failed; nothing is flushed until a restart")
 )
 
 // Errors of reading.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -300,7 +301,21 @@ func TestABatchThatNeverFitsIsTooLarge(t *testing.T) {
 		points[i] = at("a", int64(i), 1)
 	}
 	var tooLarge *TooLargeError
-	if err := put(e, "db", points...); !errors.As(err, &tooLarge) || tooLarge.Points != 20000 {
-		t.Fatalf("got %v, want a TooLargeError", err)
+	if err := put(e, "db", points...); !errors.As(err, &tooLarge) || tooLarge.Points != 20000 || tooLarge.Log {
+		t.Fatalf("got %v, want a TooLargeError of a memtable", err)
+	}
+}
+
+// Neither is a text that the log could never hold, and the answer says so.
+func TestATextThatTheLogNeverTakesIsTooLarge(t *testing.T) {
+	o := testOptions(t.TempDir())
+	o.WAL = WALOptions{FileBytes: 8 << 10, MaxBytes: 16 << 10}
+	e, _ := startGated(t, o)
+	p := at("a", 1, 1)
+	p.Fields["text"] = strings.Repeat("x", 10_000)
+	var tooLarge *TooLargeError
+	err := put(e, "db", p)
+	if !errors.As(err, &tooLarge) || !tooLarge.Log || !strings.Contains(err.Error(), "wal.max_bytes") {
+		t.Fatalf("got %v, want a TooLargeError of the log", err)
 	}
 }

@@ -84,8 +84,8 @@ type loadOutput struct {
 }
 
 func (loadRunCommand) Help() string {
-	return `Bodies are made before the run and sent in rounds with later times. Latency counts from the moment at which a body
-should have been sent, so that a server that stands still is charged for all that it held up. The run ends by itself;
+	return `Bodies are made before the run and sent in rounds with later times. Latency counts from the moment at which a
+body should have been sent, so that a server that stands still is charged for all that it held up. A run ends by itself;
 Ctrl-C ends it early and still prints the report. The exit status is 1 if --verify finds that anything is missing,
 double, or otherwise not as it was acknowledged.
 

@@ -49,7 +49,8 @@ func TestLoadRunsAndReports(t *testing.T) {
 	if beside.Status != 0 || strings.Count(beside.Stdout, "one\n") != 1 || !strings.Contains(beside.Stdout, "seed") {
 		t.Errorf("got %+v", beside)
 	}
-	if markdown := run(t, nil, "load", "report", "--format", "markdown", "one.json"); !strings.HasPrefix(markdown.Stdout, "|  | one |\n|---|---|\n") {
+	markdown := run(t, nil, "load", "report", "--format", "markdown", "one.json")
+	if !strings.HasPrefix(markdown.Stdout, "|  | one |\n|---|---|\n") {
 		t.Errorf("got %+v", markdown)
 	}
 	files, err := os.ReadDir(".")

@@ -25,6 +25,8 @@ var readmePrints = []string{
 	`^\{"version":.*"capacity_bytes":524288,.*"l0_full":[1-9]`,
 	`^\{"max_bytes_per_second":0,"paused":false\}\n(\{"error":.*\}\n)*204\n\{"points":\d+,"values":\d+\}\n$`,
 	`(?m)^g0\|[1-9]\d*\|90\|2026-01-01 00:00:00\.0000001\d*$`,
+	`(?m)^  acknowledged points +[1-9][\d,]*\n  missing +0\n  double +0\n  altered +0\n  stored though refused +0\n`,
+	`(?m)^  acknowledged points +[1-9][\d,]* +[1-9][\d,]*\n`,
 	`^\{"max_bytes_per_second":200000,"paused":false\}\n$`,
 	`^config\.yaml: nothing is wrong\n$`,
 	`(?m)^segments: [1-9]\d* with [1-9]\d* rows in \d+ bytes, 0 damaged\n$`,

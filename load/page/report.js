@@ -53,11 +53,12 @@ function plotsOf(report) {
       ],
     },
     {
-      title: "Writes waiting for room, shards blocked", unit: "",
-      series: [
-        ["waiting", colors.calm, (s) => s.pressure && s.pressure.waiting],
-        ["blocked", colors.bad, (s) => s.pressure && s.pressure.blocked_shards],
-      ],
+      title: "Writes waiting for room", unit: "",
+      series: [["waiting", colors.calm, (s) => s.pressure && s.pressure.waiting]],
+    },
+    {
+      title: "Shards that may not seal", unit: "",
+      series: [["blocked", colors.bad, (s) => s.pressure && s.pressure.blocked_shards]],
     },
     {
       title: "Server: CPU (cores)", unit: "",
@@ -87,7 +88,8 @@ function figureOf(plot, seconds) {
     width: 480, height: 220,
     scales: { x: { time: false }, y: plot.logarithmic ? { distr: 3 } : { range: (_, low, high) => [0, high * 1.05 || 1] } },
     axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => tick + " s") }, { ...axis, size: 64 }],
-    series: [{ label: "second" }, ...plot.drawn.map((series) => ({
+    cursor: { sync: { key: "seconds" } },
+    series: [{ label: "second", value: (_, value) => (value === null || value === undefined ? "–" : value) }, ...plot.drawn.map((series) => ({
       label: series.label, stroke: series.color, width: 1.5, spanGaps: false, value: shown,
     }))],
   }, [seconds, ...plot.drawn.map((series) => series.data)], figure);
