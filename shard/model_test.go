@@ -14,18 +14,23 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lineweir/internal/vfs/memory"
+	"lineweir/segment"
 )
 
-// model is what the engine should hold: the newest value of each field of each point.
-type model map[string]map[string]int64 // row key, field
+// model is what the engine should hold: the newest value of each field of each point, as rowsOf prints it.
+type model map[string]map[string]string // row key, field
 
 func (m model) write(p testPoint) {
 	key := rowKey(p.Tags["s"], p.Time)
 	if m[key] == nil {
-		m[key] = map[string]int64{}
+		m[key] = map[string]string{}
 	}
 	for name, value := range p.Fields {
-		m[key][name] = value.(int64)
+		f := field(name, value)
+		m[key][name] = fmt.Sprint(int64(f.Number))
+		if f.Kind == segment.KindString {
+			m[key][name] = fmt.Sprintf("%q", f.String)
+		}
 	}
 }
 
@@ -35,15 +40,16 @@ func (m model) rows() map[string]string {
 	for key, fields := range m {
 		var out []string
 		for _, name := range slices.Sorted(maps.Keys(fields)) {
-			out = append(out, fmt.Sprintf("%s=%d", name, fields[name]))
+			out = append(out, name+"="+fields[name])
 		}
 		rows[key] = strings.Join(out, " ")
 	}
 	return rows
 }
 
-// I8, I9 and I14: random writes with overwrites, seals, compactions, crashes and reopens, also with other numbers of
-// shards, against a map. Values carry the number of their write, so that a stale read is seen.
+// I8, I9, I14 and D1 to D6: random writes with overwrites, seals, compactions, drops, crashes and reopens, also with other
+// numbers of shards, against a map. Values carry the number of their write, so that a stale read is seen, and change
+// their type with every drop.
 func TestTheEngineAgreesWithAModel(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
@@ -59,6 +65,7 @@ type modelRun struct {
 	engine  *Engine
 	model   model
 	writes  int64
+	drops   int
 }
 
 func runModel(t *testing.T, random *rand.Rand, operations int) {
@@ -85,8 +92,10 @@ func (r *modelRun) step() {
 		seal(r.t, r.engine)
 	case n < 86:
 		r.engine.tier.compactor.Poke()
-	case n < 94:
+	case n < 92:
 		r.compare("a scan")
+	case n < 94:
+		r.drop()
 	case n < 97:
 		r.reopen(false)
 	default:
@@ -98,9 +107,10 @@ func (r *modelRun) write() {
 	points := make([]testPoint, 1+r.random.IntN(12))
 	for i := range points {
 		r.writes++
-		p := at(fmt.Sprintf("s%d", r.random.IntN(5)), r.time(), r.writes)
+		p := at(fmt.Sprintf("s%d", r.random.IntN(5)), r.time(), 0)
+		p.Fields = map[string]any{"v": r.value()}
 		if r.random.IntN(3) == 0 {
-			p.Fields = map[string]any{"w": r.writes}
+			p.Fields = map[string]any{"w": r.value()}
 		}
 		points[i] = p
 	}
@@ -113,6 +123,23 @@ func (r *modelRun) write() {
 	for _, p := range points {
 		r.model.write(p)
 	}
+}
+
+// value is the number of the write, as the type that fields have since the last drop.
+func (r *modelRun) value() any {
+	return []any{r.writes, fmt.Sprint(r.writes), float64(r.writes), uint64(r.writes)}[r.drops%4]
+}
+
+// drop drops what there is, alone or with its database.
+func (r *modelRun) drop() {
+	if r.random.IntN(3) == 0 {
+		mustDropDatabase(r.t, r.engine, "db")
+	} else if len(r.model) > 0 {
+		mustDrop(r.t, r.engine, "db", "m")
+	}
+	clear(r.model)
+	r.drops++
+	r.compare("a drop")
 }
 
 // time returns one of few times, on several days, so that points are overwritten and partitions are many.
