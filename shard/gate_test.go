@@ -132,6 +132,15 @@ func TestTheTierNeverExceedsItsBound(t *testing.T) {
 	if diff := cmp.Diff(want, rowsOf(t, e, "m")); diff != "" {
 		t.Errorf("acknowledged points and rows differ (%d, %d)", len(want), len(rowsOf(t, e, "m")))
 	}
+	seal(t, e)
+	eventually(t, "the ledger is what the store holds", func() bool {
+		ledger := e.tier.controller.Ledger()
+		return ledger.ReservedBytes == 0 && ledger.RegisteredBytes == e.store.L0Bytes()
+	})
+	storedRows(t, e)
+	if s := e.Admission(); s.Waiting != 0 || e.admission.waitingBytes.Load() != 0 {
+		t.Errorf("admission %+v with %d bytes, want none waiting", s, e.admission.waitingBytes.Load())
+	}
 }
 
 // runWriters lets writers write distinct points until so many writes were refused, and returns what was acknowledged.
