@@ -270,6 +270,47 @@ func TestACancelledWaitLeavesNoTrace(t *testing.T) {
 	}
 }
 
+// Who comes later is told to wait for those who wait already: their rows need seals too.
+func TestAPredictionCountsThoseWhoWait(t *testing.T) {
+	o := testOptions(t.TempDir())
+	o.Shards = 1
+	o.Admission.MaxWait = time.Hour
+	e, _ := startGated(t, o)
+	fillMemtable(t, e)
+	s, controller := e.allShards()[0], e.tier.controller
+	controller.Drained(64<<10, time.Second)
+	controller.ReserveForced(o.Tier.CapacityBytes)
+	alone := e.expectedWait(s)
+	ctx, cancel := context.WithCancel(context.Background())
+	var group sync.WaitGroup
+	wait := func(n int64) {
+		group.Go(func() {
+			b := e.NewBatch("db")
+			defer b.Release()
+			for i := range 1200 {
+				p := at("waits", int64(i), 1)
+				mustAppend(b, p.point())
+			}
+			_ = e.Write(ctx, b, nil)
+		})
+		eventually(t, "the write waits", func() bool { return e.Admission().Waiting == n })
+	}
+	wait(1)
+	if got := e.expectedWait(s); got > alone {
+		t.Errorf("behind a write that leaves room in the next memtable: %s, alone %s", got, alone)
+	}
+	wait(2)
+	seal := time.Duration(o.Memtable.MaxBytes) * time.Second / (64 << 10)
+	if got := e.expectedWait(s); got < alone+seal*9/10 {
+		t.Errorf("behind a memtable that takes %s: %s, alone %s", seal, got, alone)
+	}
+	cancel()
+	group.Wait()
+	if got := s.queued.Load(); got != 0 {
+		t.Errorf("nobody waits, for %d bytes", got)
+	}
+}
+
 // fillMemtable fills the only shard until a batch of 100 points would need a seal. The gate is shut.
 func fillMemtable(t *testing.T, e *Engine) {
 	t.Helper()
