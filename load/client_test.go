@@ -48,6 +48,14 @@ func simulate(
 	t *testing.T, o Options, script func(at time.Duration, number int) (time.Duration, answer),
 ) (*Report, *fakeServer) {
 	t.Helper()
+	return simulateUntil(t.Context(), t, o, script)
+}
+
+// simulateUntil is simulate with an interrupt.
+func simulateUntil(
+	ctx context.Context, t *testing.T, o Options, script func(at time.Duration, number int) (time.Duration, answer),
+) (*Report, *fakeServer) {
+	t.Helper()
 	r := &run{options: &o, corpus: mustCorpus(t, o.Workload, corpusOptions{bytesMax: 50_000})}
 	var err error
 	if r.maker, err = newBodyMaker(r.corpus, false); err != nil {
@@ -58,7 +66,7 @@ func simulate(
 	r.plan = newPlan(r.corpus, &o.Pace)
 	r.collect = newCollector(r.plan, o.Pace.Writers, true)
 	r.report = newReport(&o, r.corpus)
-	r.drive(t.Context())
+	r.drive(ctx)
 	return r.report, server
 }
 
@@ -278,6 +286,43 @@ func TestPointsEndARun(t *testing.T) {
 		report, _ := simulate(t, o, func(time.Duration, int) (time.Duration, answer) { return time.Second, taken })
 		if report.Totals.Acknowledged != 25 || report.Run.Ended != EndedByPoints || report.Run.Seconds != 3 {
 			t.Errorf("got %+v %+v", report.Totals, report.Run)
+		}
+	})
+}
+
+// An interrupt leaves what is on its way a while to be answered, and then cuts it off.
+func TestAnInterruptCutsOff(t *testing.T) {
+	for _, test := range []struct {
+		name         string
+		took         time.Duration
+		seconds      float64
+		acknowledged int64
+	}{
+		{"a request that ends soon", 2500 * time.Millisecond, 2.5, 10},
+		{"a request that does not end", time.Hour, 1.5 + interruptedGrace.Seconds(), 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+			defer cancel()
+			report, _ := simulateUntil(ctx, t, oneClient(time.Hour), func(time.Duration, int) (time.Duration, answer) {
+				return test.took, taken
+			})
+			if report.Run.Ended != EndedByInterrupt || report.Run.Seconds != test.seconds ||
+				report.Totals.Acknowledged != test.acknowledged {
+				t.Errorf("%s: got %+v %+v", test.name, report.Run, report.Totals)
+			}
+		})
+	}
+}
+
+// A run ends when its record of batches has no more room.
+func TestARunBoundsItsRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := oneClient(time.Hour)
+		o.MemoryBytes = 64 * fatesShare
+		report, _ := simulate(t, o, func(time.Duration, int) (time.Duration, answer) { return time.Millisecond, taken })
+		if report.Run.Ended != EndedByMemory || report.Totals.Batches < 256 || report.Totals.Batches > 600 {
+			t.Errorf("got %+v %+v", report.Run, report.Totals)
 		}
 	})
 }

@@ -37,7 +37,7 @@ func smallOptions(url string) Options {
 	o := DefaultOptions()
 	o.Target.URL = url
 	o.Target.Timeout = 10 * time.Second
-	o.Workload.Series, o.Workload.Batch = 20, 10
+	o.Workload.Series, o.Workload.Batch, o.MemoryBytes = 20, 10, MemoryBytesMin
 	o.Pace = Pace{Writers: 2, Duration: time.Second}
 	o.Refusals.Delay = time.Millisecond
 	return o

@@ -83,7 +83,6 @@ func TestRunsSendTheSameBytes(t *testing.T) {
 		o := smallOptions(server.URL)
 		o.Target.Gzip = compress
 		o.Pace = Pace{Writers: 1, Points: 505, Duration: time.Minute}
-		o.MemoryBytes = MemoryBytesMin
 		mustRun(t, o)
 		bodies[i] = server.lines
 	}

@@ -1,3 +1,5 @@
+//go:build !race
+
 package segment
 
 import (
@@ -6,9 +8,11 @@ import (
 	"testing"
 )
 
-// Rows cost no allocation of their own, wherever they go: what is allocated belongs to files, columns and pages.
+// Rows cost no allocation of their own, wherever they go: what is allocated belongs to files, columns and pages. A page
+// costs the library some ten, which is 0.012 per row with 21 columns. Under the race detector sync.Pool loses what the
+// library keeps in it, so this does not run there.
 func TestRowsAreNotAllocatedOneByOne(t *testing.T) {
-	const allocationsPerRow = 0.01
+	const allocationsPerRow = 0.015
 	type run func(info FileInfo, blocks []*Block) float64
 	write := func(level int) run {
 		return func(info FileInfo, blocks []*Block) float64 {

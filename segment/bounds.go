@@ -2,12 +2,12 @@ package segment
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"unsafe"
 )
 
-// bounds are the least and greatest of some values, as bits (see Column.Numbers). For tags they are indexes into the
-// dictionary while writing.
+// bounds are the least and greatest of some numbers, as bits (see Column.Numbers).
 type bounds struct {
 	known    bool
 	min, max uint64
@@ -36,8 +36,7 @@ func numberBounds(kind Kind, numbers []uint64) bounds {
 	}
 }
 
-// floatBounds treats both zeros as equal. So a lower bound of zero is written as -0 and an upper one as +0, as Parquet
-// asks for.
+// floatBounds treats both zeros as equal: a lower bound of zero is -0 and an upper one +0.
 func floatBounds(numbers []uint64) bounds {
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, n := range numbers {
@@ -52,13 +51,23 @@ func floatBounds(numbers []uint64) bounds {
 	if lo > hi { // nothing but NaN
 		return bounds{}
 	}
-	if lo == 0 {
-		lo = math.Copysign(0, -1)
+	return bounds{true, lowerZero(math.Float64bits(lo)), upperZero(math.Float64bits(hi))}
+}
+
+// lowerZero makes -0 of both zeros.
+func lowerZero(bits uint64) uint64 {
+	if bits == 0 {
+		return math.Float64bits(math.Copysign(0, -1))
 	}
-	if hi == 0 {
-		hi = math.Copysign(0, 1)
+	return bits
+}
+
+// upperZero makes +0 of both zeros.
+func upperZero(bits uint64) uint64 {
+	if bits == math.Float64bits(math.Copysign(0, -1)) {
+		return 0
 	}
-	return bounds{true, math.Float64bits(lo), math.Float64bits(hi)}
+	return bits
 }
 
 // extend widens b to cover other as well.
@@ -88,20 +97,32 @@ func lessNumber(kind Kind, a, b uint64) bool {
 	}
 }
 
-// appendNumber appends a bound as Parquet writes it.
-func appendNumber(dst []byte, kind Kind, n uint64) []byte {
-	if kind == KindBool {
-		return append(dst, byte(n))
+// parseBounds takes the bounds of numbers as Parquet has them. Empty ones are unknown, and so is NaN.
+func parseBounds(kind Kind, lo, hi []byte) (bounds, error) {
+	if len(lo) == 0 && len(hi) == 0 {
+		return bounds{}, nil
 	}
-	return binary.LittleEndian.AppendUint64(dst, n)
+	size := 8
+	if kind == KindBool {
+		size = 1
+	}
+	if len(lo) != size || len(hi) != size {
+		return bounds{}, fmt.Errorf("bounds of %d and %d bytes", len(lo), len(hi))
+	}
+	if kind == KindBool {
+		return bounds{true, uint64(lo[0]), uint64(hi[0])}, nil
+	}
+	b := bounds{true, binary.LittleEndian.Uint64(lo), binary.LittleEndian.Uint64(hi)}
+	if kind != KindFloat {
+		return b, nil
+	}
+	if math.IsNaN(math.Float64frombits(b.min)) || math.IsNaN(math.Float64frombits(b.max)) {
+		return bounds{}, nil
+	}
+	return bounds{true, lowerZero(b.min), upperZero(b.max)}, nil
 }
 
-// signed returns the same memory as int64, which the delta codec wants.
-func signed(numbers []uint64) []int64 {
-	return unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(numbers))), cap(numbers))[:len(numbers)]
-}
-
-// unsigned64 is the inverse of signed.
-func unsigned64(numbers []int64) []uint64 {
-	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(numbers))), cap(numbers))[:len(numbers)]
+// bitsOf returns the same memory as bits, see Column.Numbers.
+func bitsOf[T int64 | uint64 | float64](numbers []T) []uint64 {
+	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(numbers))), len(numbers))
 }

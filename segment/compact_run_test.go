@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,13 +19,26 @@ import (
 	"lineweir/internal/vfs/memory"
 )
 
+// bubble runs a test with fake time. The library keeps zstd coders in a sync.Pool, and a channel that a coder made in
+// a bubble can't be used outside of it. Two collections empty all pools.
+func bubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	emptyPools := func() {
+		runtime.GC()
+		runtime.GC()
+	}
+	emptyPools()
+	defer emptyPools()
+	synctest.Test(t, test)
+}
+
 // inBubble runs a test of a running compactor with fake time. Run ends before the test does.
 func inBubble(t *testing.T, o CompactorOptions, test func(t *testing.T, s *Store, c *Compactor)) {
 	inBubbleOn(t, memory.New(), o, test)
 }
 
 func inBubbleOn(t *testing.T, fsys vfs.FS, o CompactorOptions, test func(t *testing.T, s *Store, c *Compactor)) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := openTestStore(t, StoreOptions{FS: fsys, Dir: "/data"})
 		o.Store = s
 		c := newTestCompactor(t, o)
@@ -159,7 +173,7 @@ func TestAPauseDoesNotCountAsBusy(t *testing.T) {
 func TestCancellingEndsAJobAtOnce(t *testing.T) {
 	for _, paused := range []bool{false, true} {
 		t.Run(fmt.Sprintf("paused=%t", paused), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
 				fsys := memory.New()
 				s := openTestStore(t, StoreOptions{FS: fsys, Dir: "/data"})
 				c := newTestCompactor(t, CompactorOptions{Store: s, MaxBytesPerSecond: 1})

@@ -20,7 +20,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	zstdDecoder() // is shared by all tests, so it must not be made inside a bubble of synctest
 	goleak.VerifyTestMain(m)
 }
 

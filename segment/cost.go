@@ -24,18 +24,20 @@ const IndexedRows = 16
 
 // What each part of a file needs at most, in bytes. FORMAT.md, "Worst case", says where the numbers come from.
 const (
-	costFile        = 768 // all that is there once, with the last page of time
-	costNameByte    = 2   // columns are named in the schema and in the row group
-	costTag         = 672 // metadata, dictionary header and the last page
-	costField       = 208 // metadata and the last page
-	costRow2        = 17  // per 2 rows: time, and the share of its page
-	costTagRow4     = 1   // per 4 tags of rows: the share of their page
+	costFile        = 1120 // all that is there once, with the last page of time
+	costNameByte    = 2    // columns are named in the schema and in the row group
+	costTag         = 480  // metadata, dictionary header and the last page
+	costField       = 560  // metadata and the last page
+	costRow2        = 47   // per 2 rows: time, and the shares of its page and of pages that end for their rows
+	costTagRow4     = 1    // per 4 tags of rows: the share of their page
 	costTagIndex    = 5
 	costSeriesTag   = 12 // levels
 	costTagString   = 4
-	costNumber4     = 57 // per 4 numbers: 8 bytes, 6 of levels, and the share of its page
-	costString4     = 41 // per 4 strings: length, levels, and the share of its page
+	costTagByte     = 3  // the dictionary, and two bounds
+	costNumber4     = 59 // per 4 numbers: 8.2 bytes, 6 of levels, and the share of its page
+	costString4     = 42 // per 4 strings: length, levels, and the share of its page
 	costStringExtra = 64 // a share of the page for this many bytes of strings
+	costChecksum    = 700
 )
 
 // Add adds another cost.
@@ -55,13 +57,31 @@ func (c *FileCost) Add(other FileCost) {
 	c.StringBytes += other.StringBytes
 }
 
+// Subtract takes back what Add brought.
+func (c *FileCost) Subtract(other FileCost) {
+	c.Files -= other.Files
+	c.NameBytes -= other.NameBytes
+	c.Tags -= other.Tags
+	c.Fields -= other.Fields
+	c.Rows -= other.Rows
+	c.TagRows -= other.TagRows
+	c.TagIndexes -= other.TagIndexes
+	c.SeriesTags -= other.SeriesTags
+	c.TagStrings -= other.TagStrings
+	c.TagBytes -= other.TagBytes
+	c.Numbers -= other.Numbers
+	c.Strings -= other.Strings
+	c.StringBytes -= other.StringBytes
+}
+
 // Bytes returns a size that files with this cost can't exceed together.
 func (c FileCost) Bytes() int64 {
-	return c.Files*costFile + c.NameBytes*costNameByte + c.Tags*costTag + c.Fields*costField +
+	bytes := c.Files*costFile + c.NameBytes*costNameByte + c.Tags*costTag + c.Fields*costField +
 		shares(c.Rows*costRow2, 2) + shares(c.TagRows*costTagRow4, 4) +
-		c.TagIndexes*costTagIndex + c.SeriesTags*costSeriesTag + c.TagStrings*costTagString + c.TagBytes +
+		c.TagIndexes*costTagIndex + c.SeriesTags*costSeriesTag + c.TagStrings*costTagString + c.TagBytes*costTagByte +
 		shares(c.Numbers*costNumber4, 4) + shares(c.Strings*costString4, 4) +
 		c.StringBytes + shares(c.StringBytes, costStringExtra)
+	return bytes + shares(bytes, costChecksum)
 }
 
 // shares divides and rounds up.

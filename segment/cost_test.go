@@ -117,18 +117,38 @@ func checkCost(t *testing.T, name string, info FileInfo, rows []row, sizeBytes i
 	return float64(sizeBytes) / float64(bound)
 }
 
+// sparseRows returns rows whose pages end because of their number, with deltas that leave most of a block empty.
+func sparseRows(rng *rand.Rand, fields int) []row {
+	perPage := pageRows(2+fields, 0)
+	rows := make([]row, 2*perPage)
+	for i := range rows {
+		rows[i] = row{key(), int64(i), map[string]cell{"dense": boolean(true)}}
+	}
+	for f := range fields {
+		for _, at := range []int{f, f + 1, f + 2, f + perPage, f + perPage + 1, f + perPage + 2} {
+			rows[at].Fields[fmt.Sprintf("f%03d", f)] = integer(int64(rng.Uint64()))
+		}
+	}
+	return rows
+}
+
 func TestCostOfSpecialFiles(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	cases := roundTripCases()
 	cases["1,000 fields, one value each"] = nil
-	cases["1,000 fields, alone in 40 rows"] = nil
+	cases["400 fields, alone in 40 rows"] = nil
 	cases["200 tags"] = nil
-	for i := range 40_000 {
-		one := row{key("s", "1"), int64(i), map[string]cell{fmt.Sprintf("f%03d", i%1000): integer(int64(rng.Uint64()))}}
+	cases["300 fields, three values in a page"] = sparseRows(rng, 300)
+	for i := range 16_000 {
+		field := func(fields int) map[string]cell {
+			return map[string]cell{fmt.Sprintf("f%03d", i%fields): integer(int64(rng.Uint64()))}
+		}
 		if i < 1000 {
+			one := row{key("s", "1"), int64(i), field(1000)}
 			cases["1,000 fields, one value each"] = append(cases["1,000 fields, one value each"], one)
 		}
-		cases["1,000 fields, alone in 40 rows"] = append(cases["1,000 fields, alone in 40 rows"], one)
+		alone := row{key("s", "1"), int64(i), field(400)}
+		cases["400 fields, alone in 40 rows"] = append(cases["400 fields, alone in 40 rows"], alone)
 		if i < 4000 {
 			pairs := []string{}
 			for tag := range 200 {
@@ -200,5 +220,18 @@ func TestCostIsSubadditive(t *testing.T) {
 		if total := costOf(info, rows).Bytes(); total > sum {
 			t.Errorf("seed %d: %d together, %d in parts", seed, total, sum)
 		}
+	}
+}
+
+func TestSubtractTakesBackWhatAddBrought(t *testing.T) {
+	cost := costOf(infoOf(smallRows()), smallRows())
+	sum := cost
+	sum.Add(cost)
+	sum.Subtract(cost)
+	if sum != cost {
+		t.Errorf("got %+v, want %+v", sum, cost)
+	}
+	if sum.Subtract(cost); sum != (FileCost{}) {
+		t.Errorf("left: %+v", sum)
 	}
 }

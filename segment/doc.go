@@ -3,13 +3,13 @@
 // # The way of one row
 //
 // A flush hands its rows as a Source, sorted by series key and time, to a pending file of level 0. A WriterPool
-// deals the rows of each Block to columns, and each column makes pages of them. Series come in runs, so tags are
-// looked up once per run and kept as runs until they are encoded; numbers are copied once. The pages of a row
-// group are gathered and written column by column, the footer last. The file becomes part of the data by an edit
-// of the manifest, and no other way.
+// makes values of the rows of each Block, column by column, and hands them to the library, which makes pages of
+// them and gathers those of a row group. What the library writes passes through checksums, and the footer gets them
+// last. The file becomes part of the data by an edit of the manifest, and no other way.
 //
 // A scan opens the footer, rules out row groups and pages by time and tags, reads the rest page by page, and
 // yields Blocks again: first time and tags, which decide what is selected, then the fields of the selected rows.
+// The library sees no byte whose checksum has not been checked.
 // Merge makes one Source of several. It hands blocks on as they are, or copies whole runs, wherever sources don't
 // overlap; where they do, each field of a row has its newest value. Compaction is such a merge of level 0, written
 // to files of level 1.
@@ -22,12 +22,10 @@
 // Close. Merge owns its sources and closes them; WriterPool.Write does not close its source. A file is unlinked
 // when the last View that holds it is released.
 //
-// # Why the pages are made here
+// # What is ours in a file
 //
-// The encodings, the compression and the structures of Parquet come from parquet-go. Its writer and reader of
-// columns do not: they take and yield one boxed value at a time, look up every tag of every row, and can't promise
-// a worst-case size before the rows are known, which the bound of level 0 rests on. Tests read the files with
-// them.
+// Pages, encodings, compression, indexes and footer are parquet-go's, in both directions. Ours are the schema, the
+// places where pages and row groups end, on which the worst case of a file of level 0 rests, and the checksums.
 //
 // # What it does not do
 //

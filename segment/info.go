@@ -16,7 +16,8 @@ type FileInfo struct {
 	Mixed                    bool        // holds rows of several partitions
 }
 
-// checkOrder makes sure that tags and fields ascend by name, which writing and reading rely on.
+// checkOrder makes sure that tags and fields ascend by name, which writing and reading rely on, and that no two columns
+// share one: Parquet refers to columns by name.
 func (i *FileInfo) checkOrder() error {
 	for j := 1; j < len(i.Tags); j++ {
 		if i.Tags[j-1] >= i.Tags[j] {
@@ -28,11 +29,20 @@ func (i *FileInfo) checkOrder() error {
 			return fmt.Errorf("%w: field %q after %q", ErrSourceOrder, i.Fields[j].Name, i.Fields[j-1].Name)
 		}
 	}
+	for j := range i.Fields {
+		name := i.Fields[j].Name
+		if _, taken := slices.BinarySearch(i.Tags, name); taken || name == timeName {
+			return fmt.Errorf("%w: two columns are named %q", ErrSourceOrder, name)
+		}
+	}
+	if slices.Contains(i.Tags, timeName) {
+		return fmt.Errorf("%w: two columns are named %q", ErrSourceOrder, timeName)
+	}
 	return nil
 }
 
 // ColumnStats counts the cells of one column. Min and Max are bits as in Column.Numbers and hold only when Bounded: for
-// numbers in files of level 1 that have a value which is not NaN.
+// numbers that have a value which is not NaN.
 type ColumnStats struct {
 	Name          string
 	Kind          Kind
@@ -46,6 +56,27 @@ type Written struct {
 	SizeBytes, Rows  int64
 	MinTime, MaxTime int64         // nanoseconds, both included
 	Columns          []ColumnStats // tags, then fields, in the order of FileInfo
+}
+
+// newWritten returns an account of nothing.
+func newWritten(info *FileInfo) Written {
+	w := Written{Columns: make([]ColumnStats, 0, len(info.Tags)+len(info.Fields))}
+	for _, name := range info.Tags {
+		w.Columns = append(w.Columns, ColumnStats{Name: name, Kind: KindTag})
+	}
+	for _, field := range info.Fields {
+		w.Columns = append(w.Columns, ColumnStats{Name: field.Name, Kind: field.Kind})
+	}
+	return w
+}
+
+// add adds the cells of a row group.
+func (s *ColumnStats) add(values, nulls int64, b bounds) {
+	s.Values += values
+	s.Nulls += nulls
+	total := bounds{s.Bounded, s.Min, s.Max}
+	total.extend(s.Kind, b)
+	s.Bounded, s.Min, s.Max = total.known, total.min, total.max
 }
 
 // Equal reports whether two accounts of a file agree in everything.

@@ -82,8 +82,8 @@ func (p *PendingFile) begin() error {
 		p.store.madeDirs.Delete(dir) // it may be gone; the next file of it looks again
 		return fmt.Errorf("create segment: %w", err)
 	}
-	p.file, p.writer = file, p.store.writers.get()
-	if err := p.writer.begin(file, p.info); err != nil {
+	p.file = file
+	if p.writer, err = p.store.writers.begin(file, p.info); err != nil {
 		return fmt.Errorf("begin segment %s: %w", p.path(), err)
 	}
 	return nil

@@ -2,25 +2,41 @@ package segment
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 
-	"github.com/parquet-go/parquet-go/format"
+	"github.com/parquet-go/parquet-go"
 )
+
+// run is a number of consecutive equal values. Columns of sorted rows consist of long ones: a series has the same tags
+// in all its rows, and a field is there or not for hours.
+type run struct {
+	value, count uint32
+}
+
+// runLength returns how many values at the start of some are equal.
+func runLength[T comparable](values []T) int {
+	first := values[0]
+	for i, v := range values {
+		if v != first {
+			return i
+		}
+	}
+	return len(values)
+}
 
 // pageCursor is the place in the pages of one column of a row group. It only moves forward.
 type pageCursor struct {
-	chunk  *chunkMeta
-	pages  []pageMeta
-	next   int   // the page to load next
-	row    int64 // the next row
-	end    int64 // the row after the loaded page
-	memory pageMemory
+	chunkPages
+	next int   // the page to load next
+	row  int64 // the next row
+	end  int64 // the row after the loaded page
 }
 
-func (c *pageCursor) reset(chunk *chunkMeta, pages []pageMeta) {
-	c.chunk, c.pages = chunk, pages
+func (c *pageCursor) open(f *File, group *groupMeta, column int, bounded bool) error {
 	c.next, c.row, c.end = 0, 0, 0
+	return c.chunkPages.open(f, group, column, bounded)
 }
 
 // find moves to the page of a row, which becomes the next one to load, and reports whether it must be loaded.
@@ -37,41 +53,34 @@ func (c *pageCursor) find(row int64) (*pageMeta, bool) {
 	return at, true
 }
 
+var errValues = errors.New("values end early or are too many")
+
 // timeCursor reads times.
 type timeCursor struct {
 	pageCursor
-	times []uint64 // of the loaded page
+	times []int64 // of the loaded page
 }
 
 // read appends the times of rows from..to.
-func (c *timeCursor) read(r *pageReader, dst []int64, from, to int64) ([]int64, error) {
+func (c *timeCursor) read(dst []int64, from, to int64) ([]int64, error) {
 	for from < to {
 		if at, load := c.find(from); load {
-			if err := c.load(r, at); err != nil {
+			if err := c.chunkPages.read(at, c.decode); err != nil {
 				return dst, err
 			}
 		}
 		start := int64(len(c.times)) - (c.end - from)
 		n := min(to, c.end) - from
-		dst = append(dst, signed(c.times)[start:start+n]...)
+		dst = append(dst, c.times[start:start+n]...)
 		from += n
 	}
 	return dst, nil
 }
 
-func (c *timeCursor) load(r *pageReader, at *pageMeta) error {
-	page, err := r.readData(&c.memory, c.chunk, at)
-	if err != nil {
-		return err
-	}
-	if page.nulls > 0 || len(page.levels) > 0 {
-		return r.file.corrupt(at.offset, "%d rows without time", page.nulls)
-	}
-	if c.times, err = decodeNumbers(c.times, KindInt, &page); err == nil && len(c.times) != page.rows {
-		err = errValues
-	}
-	if err != nil {
-		return r.file.corrupt(at.offset, "times: %v", err)
+func (c *timeCursor) decode(page parquet.Page) error {
+	data := page.Data()
+	if c.times = data.Int64(); int64(len(c.times)) != page.NumRows() {
+		return errValues
 	}
 	return nil
 }
@@ -83,47 +92,35 @@ const noIndex = math.MaxUint32
 type tagCursor struct {
 	pageCursor
 	prefix     []byte // of the tag in a series key
-	dictionary dictionary
-	plain      pageMemory // of the dictionary
-	presence   []run
-	indexes    []run
+	dictionary parquet.Dictionary
 	runs       []run // of the loaded page from row on, each a value or noIndex
 	run        int   // the run that row is in
 	used       uint32
 }
 
-func (c *tagCursor) reset(r *pageReader, chunk *chunkMeta, pages []pageMeta) error {
-	c.pageCursor.reset(chunk, pages)
-	c.dictionary.ends = c.dictionary.ends[:0]
-	if chunk.dictionary.length == 0 {
-		return nil
-	}
-	plain, count, err := r.readDictionary(&c.plain, chunk)
-	if err != nil {
+func (c *tagCursor) open(f *File, group *groupMeta, column int, bounded bool) (err error) {
+	if err := c.pageCursor.open(f, group, column, bounded); err != nil {
 		return err
 	}
-	c.dictionary.plain = plain
-	for rest := plain; len(rest) > 0; {
-		_, after, ok := nextText(rest)
-		if !ok {
-			return r.file.corrupt(chunk.dictionary.offset, "dictionary: %v", errValues)
-		}
-		rest = after
-		c.dictionary.ends = append(c.dictionary.ends, uint32(len(plain)-len(rest)))
+	if c.dictionary, err = c.chunkPages.dictionary(); err != nil {
+		return err
 	}
-	if len(c.dictionary.ends) != count {
-		return r.file.corrupt(chunk.dictionary.offset, "dictionary: %d values, want %d", len(c.dictionary.ends), count)
+	if c.dictionary == nil {
+		return f.corrupt(c.chunk.offset, "a tag without a dictionary")
 	}
 	return nil
 }
+
+// value returns a value of the dictionary, whose memory it is.
+func (c *tagCursor) value(index uint32) []byte { return c.dictionary.Index(int32(index)).ByteArray() }
 
 // lookup returns the index of a value, or noIndex for the empty one, which stands for no tag, and whether it occurs.
 func (c *tagCursor) lookup(value string) (uint32, bool) {
 	if value == "" {
 		return noIndex, c.chunk.nulls > 0
 	}
-	for i := range c.dictionary.ends {
-		if string(c.dictionary.value(int32(i))) == value {
+	for i := range c.dictionary.Len() {
+		if string(c.value(uint32(i))) == value {
 			return uint32(i), true
 		}
 	}
@@ -131,9 +128,9 @@ func (c *tagCursor) lookup(value string) (uint32, bool) {
 }
 
 // at moves to a row and returns the index of its value and how many rows from there on share it for sure.
-func (c *tagCursor) at(r *pageReader, row int64) (index uint32, rows int64, err error) {
+func (c *tagCursor) at(row int64) (index uint32, rows int64, err error) {
 	if at, load := c.find(row); load {
-		if err := c.load(r, at); err != nil {
+		if err := c.chunkPages.read(at, c.decode); err != nil {
 			return 0, 0, err
 		}
 		c.run, c.used = 0, 0
@@ -151,62 +148,58 @@ func (c *tagCursor) at(r *pageReader, row int64) (index uint32, rows int64, err 
 	}
 }
 
-func (c *tagCursor) load(r *pageReader, at *pageMeta) error {
-	page, err := r.readData(&c.memory, c.chunk, at)
-	if err != nil {
-		return err
-	}
-	if err := c.decode(&page); err != nil {
-		return r.file.corrupt(at.offset, "tag: %v", err)
-	}
-	return nil
-}
-
-func (c *tagCursor) decode(page *encodedPage) (err error) {
-	if c.presence, err = decodeLevels(c.presence, page); err != nil {
-		return err
-	}
-	if err := c.decodeIndexes(page); err != nil {
-		return err
-	}
-	// Put the runs of values between the runs of nulls.
+// decode makes runs of a page.
+func (c *tagCursor) decode(page parquet.Page) error {
+	data := page.Data()
+	indexes := data.Int32()
+	levels := page.DefinitionLevels()
 	c.runs = c.runs[:0]
-	next, used := 0, uint32(0)
-	for _, p := range c.presence {
-		if p.value == 0 {
-			c.runs = append(c.runs, run{noIndex, p.count})
+	for len(levels) > 0 {
+		n := runLength(levels)
+		if levels[0] == 0 {
+			c.runs = append(c.runs, run{noIndex, uint32(n)})
+			levels = levels[n:]
 			continue
 		}
-		for count := p.count; count > 0; {
-			n := min(count, c.indexes[next].count-used)
-			c.runs = append(c.runs, run{c.indexes[next].value, n})
-			count -= n
-			if used += n; used == c.indexes[next].count {
-				next, used = next+1, 0
-			}
+		if n > len(indexes) {
+			return errValues
 		}
+		for part := indexes[:n]; len(part) > 0; {
+			equal := runLength(part)
+			if uint32(part[0]) >= uint32(c.dictionary.Len()) {
+				return fmt.Errorf("index %d in a dictionary of %d values", part[0], c.dictionary.Len())
+			}
+			c.runs = append(c.runs, run{uint32(part[0]), uint32(equal)})
+			part = part[equal:]
+		}
+		indexes, levels = indexes[n:], levels[n:]
+	}
+	if len(indexes) > 0 {
+		return errValues
 	}
 	return nil
 }
 
-func (c *tagCursor) decodeIndexes(page *encodedPage) (err error) {
-	c.indexes = c.indexes[:0]
-	values := page.rows - page.nulls
-	switch {
-	case values == 0 && len(page.values) == 0:
-		return nil
-	case page.encoding != format.RLEDictionary || len(page.values) == 0:
-		return fmt.Errorf("%d bytes in encoding %v", len(page.values), page.encoding)
+// appendKey appends the cursor's tag with the value of an index to a series key.
+func (c *tagCursor) appendKey(dst []byte, index uint32) []byte {
+	if index == noIndex {
+		return dst
 	}
-	if c.indexes, err = decodeHybrid(c.indexes, page.values[1:], uint(page.values[0]), values); err != nil {
-		return err
+	dst = append(dst, c.prefix...)
+	dst = append(dst, c.value(index)...)
+	return append(dst, keyTagEnd)
+}
+
+func tagPrefix(name string) []byte {
+	return append(append([]byte(nil), name...), keyValueStart)
+}
+
+// mayHold reports whether bounds of a tag allow for a value. Unknown bounds do.
+func mayHold(value string, lo, hi []byte, nulls int64) bool {
+	if value == "" {
+		return nulls != 0
 	}
-	for _, r := range c.indexes {
-		if r.value >= uint32(len(c.dictionary.ends)) {
-			return fmt.Errorf("index %d in a dictionary of %d values", r.value, len(c.dictionary.ends))
-		}
-	}
-	return nil
+	return len(lo) == 0 || (bytes.Compare(lo, []byte(value)) <= 0 && bytes.Compare([]byte(value), hi) <= 0)
 }
 
 // fieldCursor reads a field. The loaded page is kept as runs of rows with and without values, and the values.
@@ -217,75 +210,79 @@ type fieldCursor struct {
 	run      int // the run that row is in
 	used     uint32
 	numbers  []uint64 // from the next value on
-	decoded  []uint64 // all of the page
-	text     []byte   // strings in PLAIN encoding, from the next value on
+	bits     []uint64 // of booleans
+	text     []byte   // of all strings of the page
+	offsets  []uint32 // of the strings in text, from the next value on
 }
 
 // read appends the cells of rows from..to. For strings, all rows between two resets of dst must be in one page.
-func (c *fieldCursor) read(r *pageReader, dst *fieldBuffer, from, to int64) error {
+func (c *fieldCursor) read(dst *fieldBuffer, from, to int64) error {
 	for from < to {
 		if at, load := c.find(from); load {
-			if err := c.load(r, at); err != nil {
+			if err := c.chunkPages.read(at, c.decode); err != nil {
 				return err
 			}
 		}
-		if err := c.move(nil, from-c.row); err != nil {
-			return r.file.corrupt(c.pages[c.next-1].offset, "strings: %v", err)
-		}
+		c.move(nil, from-c.row)
 		n := min(to, c.end) - from
-		if err := c.move(dst, n); err != nil {
-			return r.file.corrupt(c.pages[c.next-1].offset, "strings: %v", err)
-		}
+		c.move(dst, n)
 		from += n
 	}
 	return nil
 }
 
-func (c *fieldCursor) load(r *pageReader, at *pageMeta) error {
-	page, err := r.readData(&c.memory, c.chunk, at)
-	if err != nil {
-		return err
-	}
-	if err := c.decode(&page); err != nil {
-		return r.file.corrupt(at.offset, "field: %v", err)
-	}
-	return nil
-}
-
-func (c *fieldCursor) decode(page *encodedPage) (err error) {
+func (c *fieldCursor) decode(page parquet.Page) error {
 	c.run, c.used = 0, 0
-	if c.presence, err = decodeLevels(c.presence, page); err != nil {
-		return err
+	c.presence = appendPresence(c.presence[:0], page)
+	want := 0
+	for _, r := range c.presence {
+		want += int(r.count * min(r.value, 1))
 	}
-	if c.def.Kind == KindString {
-		if page.encoding != format.Plain {
-			return fmt.Errorf("strings in encoding %v", page.encoding)
-		}
-		c.text = page.values
-		return nil
+	data := page.Data()
+	got := 0
+	switch c.def.Kind {
+	case KindString:
+		c.text, c.offsets = data.ByteArray()
+		got = max(len(c.offsets)-1, 0)
+	case KindFloat:
+		c.numbers = bitsOf(data.Double())
+		got = len(c.numbers)
+	case KindBool:
+		packed := data.Boolean()
+		c.bits = unpackBits(c.bits[:0], packed, min(want, 8*len(packed)))
+		c.numbers = c.bits
+		got = len(c.numbers)
+	case KindUint:
+		c.numbers = bitsOf(data.Uint64())
+		got = len(c.numbers)
+	default:
+		c.numbers = bitsOf(data.Int64())
+		got = len(c.numbers)
 	}
-	if c.decoded, err = decodeNumbers(c.decoded, c.def.Kind, page); err != nil {
-		return err
-	}
-	c.numbers = c.decoded
-	if len(c.numbers) != page.rows-page.nulls {
+	if got != want {
 		return errValues
 	}
 	return nil
 }
 
+func unpackBits(numbers []uint64, packed []byte, count int) []uint64 {
+	for i := range count {
+		numbers = append(numbers, uint64(packed[i/8]>>(i%8)&1))
+	}
+	return numbers
+}
+
 // move goes over rows of the loaded page and appends their cells to dst, if there is one.
-func (c *fieldCursor) move(dst *fieldBuffer, rows int64) error {
+func (c *fieldCursor) move(dst *fieldBuffer, rows int64) {
 	c.row += rows
 	for rows > 0 {
 		r := c.presence[c.run]
 		n := min(rows, int64(r.count-c.used))
-		if r.value == 0 {
-			if dst != nil {
-				dst.appendNulls(int(n))
-			}
-		} else if err := c.moveValues(dst, int(n)); err != nil {
-			return err
+		switch {
+		case r.value != 0:
+			c.moveValues(dst, int(n))
+		case dst != nil:
+			dst.appendNulls(int(n))
 		}
 		rows -= n
 		if c.used += uint32(n); c.used == r.count {
@@ -293,28 +290,23 @@ func (c *fieldCursor) move(dst *fieldBuffer, rows int64) error {
 			c.used = 0
 		}
 	}
-	return nil
 }
 
-func (c *fieldCursor) moveValues(dst *fieldBuffer, n int) error {
+func (c *fieldCursor) moveValues(dst *fieldBuffer, n int) {
 	if c.def.Kind != KindString {
 		if dst != nil {
 			dst.appendNumbers(c.numbers[:n])
 		}
 		c.numbers = c.numbers[n:]
-		return nil
+		return
 	}
-	for range n {
-		text, rest, ok := nextText(c.text)
-		if !ok {
-			return errValues
-		}
-		c.text = rest
-		if dst != nil {
-			dst.appendText(text)
+	if dst != nil {
+		for i := range n {
+			from, to := c.offsets[i], c.offsets[i+1]
+			dst.appendText(c.text[from:to:to])
 		}
 	}
-	return nil
+	c.offsets = c.offsets[n:]
 }
 
 // fieldBuffer is the column of a block that is being read.
@@ -389,26 +381,4 @@ func (b *fieldBuffer) keep(rows []int) {
 	if b.rows > b.values {
 		b.Valid = b.Valid[:len(rows)]
 	}
-}
-
-// appendKey appends the cursor's tag with the value of an index to a series key.
-func (c *tagCursor) appendKey(dst []byte, index uint32) []byte {
-	if index == noIndex {
-		return dst
-	}
-	dst = append(dst, c.prefix...)
-	dst = append(dst, c.dictionary.value(int32(index))...)
-	return append(dst, keyTagEnd)
-}
-
-func tagPrefix(name string) []byte {
-	return append(append([]byte(nil), name...), keyValueStart)
-}
-
-// mayHold reports whether bounds of a tag allow for a value. Unknown bounds do.
-func mayHold(value string, lo, hi []byte, nulls int64) bool {
-	if value == "" {
-		return nulls != 0
-	}
-	return len(lo) == 0 || (bytes.Compare(lo, []byte(value)) <= 0 && bytes.Compare([]byte(value), hi) <= 0)
 }

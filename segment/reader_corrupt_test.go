@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"testing"
 )
@@ -68,7 +69,7 @@ func TestATruncatedFileIsDetected(t *testing.T) {
 	}
 }
 
-// withChecksum repairs the checksum of a footer, so that what is wrong in it gets past the first check.
+// withChecksum repairs the checksums of page index and footer, so that what is wrong in them gets past the first check.
 func withChecksum(file []byte) []byte {
 	file = bytes.Clone(file)
 	if len(file) < 12 {
@@ -79,8 +80,13 @@ func withChecksum(file []byte) []byte {
 	if length > end {
 		return file
 	}
-	if at, sum, err := footerChecksum(file[end-length : end]); err == nil {
-		copy(file[end-length+at:], fmt.Sprintf("%08x", sum))
+	footer := file[end-length : end]
+	if at, size, err := findChecksums(footer); err == nil && size > 2*checksumDigits {
+		if sums, err := parseChecksums(string(footer[at : at+size])); err == nil && sums.dataBytes <= int64(end-length) {
+			index := crc32.Checksum(file[sums.dataBytes:end-length], castagnoli)
+			copy(footer[at+checksumDigits+1:], fmt.Sprintf("%08x", index))
+		}
+		copy(footer[at:], fmt.Sprintf("%08x", footerChecksum(footer, at)))
 	}
 	return file
 }

@@ -14,7 +14,7 @@ var errClosed = errors.New("read of a closed scan")
 // Scan returns the selected rows in order. The Source reads from the reader given to OpenFile, page by page, so its
 // memory does not depend on the size of the file. Its errors are *CorruptionError unless reading itself failed.
 func (f *File) Scan(sel Selection) Source {
-	s := &scan{file: f, sel: sel, pages: newPageReader(f)}
+	s := &scan{file: f, sel: sel}
 	for i, name := range f.info.Tags {
 		s.tags = append(s.tags, tagScan{column: 1 + i, tagCursor: tagCursor{prefix: tagPrefix(name)}})
 	}
@@ -52,7 +52,6 @@ type fieldScan struct {
 type scan struct {
 	file      *File
 	sel       Selection
-	pages     *pageReader
 	none      bool // nothing can be selected
 	group     int  // the next row group
 	ranges    []rowRange
@@ -90,6 +89,13 @@ func (s *scan) filterTags() {
 
 // Close lets go of the scan's memory. The file stays open.
 func (s *scan) Close() error {
+	s.time.close()
+	for i := range s.tags {
+		s.tags[i].close()
+	}
+	for i := range s.fields {
+		s.fields[i].close()
+	}
 	*s = scan{err: errClosed}
 	return nil
 }
@@ -128,7 +134,7 @@ func (s *scan) spanEnd(r rowRange) int64 {
 			continue
 		}
 		for page := c.next; ; page++ {
-			if end := c.pageCursor.pages[page].end; end > r.from {
+			if end := c.pages[page].end; end > r.from {
 				to = min(to, end)
 				break
 			}
@@ -146,18 +152,14 @@ func (s *scan) nextGroup() error {
 		if !s.mayHoldGroup(group) {
 			continue
 		}
-		index, err := s.file.readIndex(group)
-		if err != nil {
-			return err
-		}
-		ranges, err := s.openTags(index)
+		ranges, err := s.openTags(group)
 		if err != nil || len(ranges) == 0 {
 			if err != nil {
 				return err
 			}
 			continue
 		}
-		if err := s.openFields(index); err != nil {
+		if err := s.openFields(group); err != nil {
 			return err
 		}
 		s.ranges = ranges
@@ -175,7 +177,7 @@ func (s *scan) mayHoldGroup(group *groupMeta) bool {
 	for i := range s.tags {
 		tag := &s.tags[i]
 		chunk := &group.chunks[tag.column]
-		if tag.filtered && !mayHold(tag.want, []byte(chunk.textMin), []byte(chunk.textMax), chunk.nulls) {
+		if tag.filtered && !mayHold(tag.want, chunk.textMin, chunk.textMax, chunk.nulls) {
 			return false
 		}
 	}
@@ -183,21 +185,20 @@ func (s *scan) mayHoldGroup(group *groupMeta) bool {
 }
 
 // openTags prepares time and tags for a row group and returns the rows that its page indexes don't rule out.
-func (s *scan) openTags(index *groupIndex) ([]rowRange, error) {
-	pages, err := index.pages(&index.group.chunks[0])
-	if err != nil {
+func (s *scan) openTags(group *groupMeta) ([]rowRange, error) {
+	allTimes := s.sel.Start == math.MinInt64 && s.sel.Stop == math.MaxInt64
+	if err := s.time.open(s.file, group, 0, !allTimes); err != nil {
 		return nil, err
 	}
-	s.time.reset(&index.group.chunks[0], pages)
-	ranges := s.timeRanges(index.group.rows, pages)
+	ranges := []rowRange{{0, group.rows}}
+	if !allTimes {
+		ranges = pageRanges(s.time.pages, func(p *pageMeta) bool {
+			return s.sel.OverlapsTime(p.min.Int64(), p.max.Int64())
+		})
+	}
 	for i := range s.tags {
 		tag := &s.tags[i]
-		chunk := &index.group.chunks[tag.column]
-		pages, err := index.pages(chunk)
-		if err != nil {
-			return nil, err
-		}
-		if err := tag.reset(s.pages, chunk, pages); err != nil {
+		if err := tag.open(s.file, group, tag.column, tag.filtered); err != nil {
 			return nil, err
 		}
 		if !tag.filtered {
@@ -207,31 +208,18 @@ func (s *scan) openTags(index *groupIndex) ([]rowRange, error) {
 		if tag.index, found = tag.lookup(tag.want); !found {
 			return nil, nil
 		}
-		ranges = intersect(ranges, pageRanges(pages, func(p *pageMeta) bool {
-			return mayHold(tag.want, p.min, p.max, p.nulls)
+		ranges = intersect(ranges, pageRanges(tag.pages, func(p *pageMeta) bool {
+			return mayHold(tag.want, p.min.ByteArray(), p.max.ByteArray(), p.nulls)
 		}))
 	}
 	return ranges, nil
 }
 
-func (s *scan) timeRanges(rows int64, pages []pageMeta) []rowRange {
-	if s.sel.Start == math.MinInt64 && s.sel.Stop == math.MaxInt64 {
-		return []rowRange{{0, rows}}
-	}
-	return pageRanges(pages, func(p *pageMeta) bool {
-		b, err := parseBounds(KindInt, p.min, p.max)
-		return err != nil || !b.known || s.sel.OverlapsTime(int64(b.min), int64(b.max))
-	})
-}
-
-func (s *scan) openFields(index *groupIndex) error {
+func (s *scan) openFields(group *groupMeta) error {
 	for i := range s.fields {
-		chunk := &index.group.chunks[s.fields[i].column]
-		pages, err := index.pages(chunk)
-		if err != nil {
+		if err := s.fields[i].open(s.file, group, s.fields[i].column, false); err != nil {
 			return err
 		}
-		s.fields[i].reset(chunk, pages)
 	}
 	return nil
 }
@@ -240,7 +228,7 @@ func (s *scan) openFields(index *groupIndex) error {
 func (s *scan) read(from, to int64) (err error) {
 	s.block.Runs, s.block.Times, s.block.Columns = s.block.Runs[:0], s.block.Times[:0], s.block.Columns[:0]
 	s.keys, s.span.selected = s.keys[:0], s.span.selected[:0]
-	if s.span.times, err = s.time.read(s.pages, s.span.times[:0], from, to); err != nil {
+	if s.span.times, err = s.time.read(s.span.times[:0], from, to); err != nil {
 		return err
 	}
 	if err := s.selectRuns(from, to); err != nil {
@@ -255,7 +243,7 @@ func (s *scan) read(from, to int64) (err error) {
 	for i := range s.fields {
 		s.buffers[i].reset(s.fields[i].def)
 		for _, r := range s.span.selected {
-			if err := s.fields[i].read(s.pages, &s.buffers[i], r.from, r.to); err != nil {
+			if err := s.fields[i].read(&s.buffers[i], r.from, r.to); err != nil {
 				return err
 			}
 		}
@@ -278,7 +266,7 @@ func (s *scan) selectRuns(from, to int64) error {
 		wanted := true
 		for i := range s.tags {
 			tag := &s.tags[i]
-			index, rows, err := tag.at(s.pages, row)
+			index, rows, err := tag.at(row)
 			if err != nil {
 				return err
 			}

@@ -42,10 +42,18 @@ func roundTripCases() map[string][]row {
 		kinds = append(kinds, row{key(), int64(i), map[string]cell{"f": float(f), "i": integer(math.MinInt64 >> i),
 			"u": unsigned(math.MaxUint64 >> i), "b": boolean(i%2 == 0), "s": text(strings.Repeat("ä\x00\n", i))}})
 	}
+	nan := []row{}
+	for i := range 20_000 { // the first page has only NaN, the next one zeros, the last one both
+		f := float(math.NaN())
+		if i >= 8192 && i < 16384 || i%2 == 0 && i > 16384 {
+			f = float(0)
+		}
+		nan = append(nan, row{key("s", "1"), int64(i), map[string]cell{"f": f, "g": float(math.NaN())}})
+	}
 	long := []row{}
 	for i := range 20 {
 		long = append(long, row{key("s", fmt.Sprint(i%3)), int64(i), map[string]cell{
-			"s": text(strings.Repeat("0123456789abcdef", 1<<16)), "t": text(fmt.Sprint(i)), "n": integer(int64(i))}})
+			"long": text(strings.Repeat("0123456789abcdef", 1<<16)), "t": text(fmt.Sprint(i)), "n": integer(int64(i))}})
 	}
 	names := []row{{key("a.b", "x", "c d=e,f", "\"y\\", "日本", strings.Repeat("z", 300)), 1, map[string]cell{
 		"list.element": integer(1), "": integer(2), "key_value": integer(3), "TIME": integer(4),
@@ -55,6 +63,7 @@ func roundTripCases() map[string][]row {
 		"no tags":             {{key(), 1, one}, {key(), 2, one}},
 		"nanosecond extremes": extremes,
 		"kinds":               kinds,
+		"NaN":                 nan,
 		"names":               names,
 		"strings of 1 MiB":    long,
 		"1,000 fields":        wideRows(3000),

@@ -3,31 +3,27 @@ package segment
 import (
 	"fmt"
 	"strconv"
-	"strings"
 
-	"github.com/parquet-go/parquet-go/deprecated"
-	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
 )
 
 // FORMAT.md describes the file that these limits and names make.
 const (
-	parquetMagic  = "PAR1"
 	formatVersion = "1"
 	createdBy     = "lineweir version 1"
 	rootName      = "lineweir"
 	timeName      = "time"
 
-	pageValuesMin, pageValuesMax = 512, 8192          // values per page, by the number of columns
-	pageTagsMin                  = 2048               // the least for tags, which are read as runs
-	pageValuesTotal              = 1 << 19            // of all columns' pages together, which a reader holds decoded
-	pageTextMin, pageTextMax     = 8 << 10, 128 << 10 // a page of strings ends with the one that reaches it
-	pageTextTotal                = 4 << 20            // of all columns' pages together
-	groupRowsMax                 = 1 << 20            // rows per row group of level 1
-	groupBytesMax                = 16 << 20           // encoded bytes after which a row group of level 1 ends
-	groupDictionaryBytes         = 8 << 20            // the same for the dictionaries of its tags
-	tagBoundBytes                = 64                 // a column with a longer tag value has no bounds
-	compressBytesMin             = 64                 // smaller pages are stored as they are
+	pageValuesMin, pageValuesMax = 512, 8192           // values per page, by the number of columns
+	pageTagsMin                  = 2048                // the least for tags
+	pageValuesTotal              = 1 << 19             // of all columns' pages together, which a reader holds decoded
+	pageTextMin, pageTextMax     = 16 << 10, 128 << 10 // a page of strings ends with the one that reaches it
+	pageTextTotal                = 4 << 20             // of all columns' pages together
+	pageRowsPerColumn            = 32                  // rows per page of level 0, nulls included, for each column
+	groupRowsMax                 = 1 << 20             // rows per row group of level 1
+	groupBytesMax                = 16 << 20            // bytes after which a row group of level 1 ends
+	tagBoundBytes                = 32                  // bounds of tags in the column index are cut to this length
 )
 
 // Keys of the file's key-value metadata, all under one prefix. The last one is at the end of the footer, where the
@@ -44,12 +40,11 @@ const (
 	metaChecksums   = "lineweir.checksums"
 )
 
-// checksumDigits is the length of a checksum in hexadecimal. That of the footer counts its own digits as zeros.
-const checksumDigits = 8
-
-// pageValues returns how many values a page holds at most, so that a reader of all columns holds about 4 MiB.
+// pageValues returns how many values a page holds at most, so that a reader of all columns holds about 4 MiB. It is a
+// multiple of the block of DELTA_BINARY_PACKED, of which the last one of a page may be padded.
 func pageValues(columns int) int {
-	return min(max(pageValuesTotal/max(columns, 1), pageValuesMin), pageValuesMax)
+	const block = 128
+	return min(max(pageValuesTotal/max(columns, 1)/block*block, pageValuesMin), pageValuesMax)
 }
 
 // pageText returns how many bytes of strings a page holds before it ends.
@@ -57,61 +52,101 @@ func pageText(columns int) int {
 	return min(max(pageTextTotal/max(columns, 1), pageTextMin), pageTextMax)
 }
 
-// schemaElements returns the columns as Parquet knows them: time, tags, fields.
-func schemaElements(info *FileInfo) []format.SchemaElement {
-	elements := make([]format.SchemaElement, 0, 2+len(info.Tags)+len(info.Fields))
-	elements = append(elements, format.SchemaElement{
-		Name:        rootName,
-		NumChildren: thrift.New(int32(1 + len(info.Tags) + len(info.Fields))),
-	}, format.SchemaElement{
-		Name:           timeName,
-		Type:           thrift.New(format.Int64),
-		RepetitionType: thrift.New(format.Required),
-		LogicalType: format.LogicalType{Value: &format.TimestampType{
-			IsAdjustedToUTC: false, // readers would cut adjusted times to microseconds
-			Unit:            format.TimeUnit{Value: new(format.NanoSeconds)},
-		}},
-	})
-	for _, name := range info.Tags {
-		elements = append(elements, schemaElement(name, KindTag))
+// pageRows returns how many rows a page holds at most, whether they have values or not: a row takes memory in the
+// buffer of every column. On level 0 pages of wide files have more rows, because a page costs the same bytes however
+// few values it has: so all pages together that end for this reason cost each row the same, and the bound counts it.
+func pageRows(columns, level int) int {
+	if level > 0 {
+		return pageValuesMax
+	}
+	return max(pageRowsPerColumn*columns, pageValuesMax)
+}
+
+// columnSet is the root of the schema. A parquet.Group would sort its columns by name: here time comes first, then
+// tags, then fields.
+type columnSet struct {
+	parquet.Group
+	fields []parquet.Field
+}
+
+// Fields returns the columns in the order of the file.
+func (s *columnSet) Fields() []parquet.Field { return s.fields }
+
+// schemaOf returns the columns as Parquet knows them: time, tags, fields.
+func schemaOf(info *FileInfo) *parquet.Schema {
+	names := append([]string{timeName}, info.Tags...)
+	// Not adjusted to UTC, because readers would cut adjusted times to microseconds.
+	nodes := []parquet.Node{
+		parquet.Encoded(parquet.TimestampAdjusted(parquet.Nanosecond, false), &parquet.DeltaBinaryPacked),
+	}
+	for range info.Tags {
+		nodes = append(nodes, parquet.Optional(parquet.Encoded(parquet.String(), &parquet.RLEDictionary)))
 	}
 	for _, field := range info.Fields {
-		elements = append(elements, schemaElement(field.Name, field.Kind))
+		names = append(names, field.Name)
+		nodes = append(nodes, parquet.Optional(fieldNode(field.Kind)))
 	}
-	return elements
+	set := new(columnSet)
+	for i, node := range nodes {
+		// A group of one column is how the library makes a Field of a Node.
+		set.fields = append(set.fields, parquet.Group{names[i]: node}.Fields()...)
+	}
+	return parquet.NewSchema(rootName, set)
 }
 
-func schemaElement(name string, kind Kind) format.SchemaElement {
-	element := format.SchemaElement{
-		Name:           name,
-		Type:           thrift.New(physicalType(kind)),
-		RepetitionType: thrift.New(format.Optional),
-	}
+func fieldNode(kind Kind) parquet.Node {
 	switch kind {
-	case KindTag, KindString:
-		element.ConvertedType = thrift.New(deprecated.UTF8)
-		element.LogicalType.Value = new(format.StringType)
-	case KindUint:
-		element.ConvertedType = thrift.New(deprecated.Uint64)
-		element.LogicalType.Value = &format.IntType{BitWidth: 64, IsSigned: false}
-	}
-	return element
-}
-
-func physicalType(kind Kind) format.Type {
-	switch kind {
-	case KindTag, KindString:
-		return format.ByteArray
 	case KindFloat:
-		return format.Double
+		return parquet.Encoded(parquet.Leaf(parquet.DoubleType), &parquet.Plain)
 	case KindBool:
-		return format.Boolean
+		return parquet.Encoded(parquet.Leaf(parquet.BooleanType), &parquet.Plain)
+	case KindString:
+		return parquet.Encoded(parquet.Leaf(textType{parquet.String().Type()}), &parquet.Plain)
+	case KindUint:
+		return parquet.Encoded(parquet.Uint(64), &parquet.DeltaBinaryPacked)
 	default:
-		return format.Int64
+		return parquet.Encoded(parquet.Leaf(parquet.Int64Type), &parquet.DeltaBinaryPacked)
 	}
 }
 
-// fieldKind is the inverse of schemaElement for fields.
+// textType is the type of string fields. They have no bounds, and the library would say so in a column index with
+// empty strings for both, by which other readers would rule out every page.
+type textType struct {
+	parquet.Type
+}
+
+// NewColumnIndexer returns an indexer for bounds that no value exceeds.
+func (textType) NewColumnIndexer(int) parquet.ColumnIndexer { return new(textIndexer) }
+
+type textIndexer struct {
+	nullPages  []bool
+	nullCounts []int64
+}
+
+// Reset forgets all pages.
+func (x *textIndexer) Reset() { *x = textIndexer{} }
+
+// IndexPage counts the nulls of a page.
+func (x *textIndexer) IndexPage(values, nulls int64, _, _ parquet.Value) {
+	x.nullPages = append(x.nullPages, values == nulls)
+	x.nullCounts = append(x.nullCounts, nulls)
+}
+
+// ColumnIndex returns bounds that hold for all UTF-8.
+func (x *textIndexer) ColumnIndex() format.ColumnIndex {
+	index := format.ColumnIndex{NullPages: x.nullPages, NullCounts: x.nullCounts}
+	for _, null := range x.nullPages {
+		highest := []byte{0xFF}
+		if null {
+			highest = nil
+		}
+		index.MinValues = append(index.MinValues, nil)
+		index.MaxValues = append(index.MaxValues, highest)
+	}
+	return index
+}
+
+// fieldKind is the inverse of fieldNode.
 func fieldKind(element *format.SchemaElement) (Kind, error) {
 	if element.Type.Valid && element.RepetitionType.Valid && element.RepetitionType.V == format.Optional {
 		switch element.Type.V {
@@ -122,7 +157,7 @@ func fieldKind(element *format.SchemaElement) (Kind, error) {
 		case format.Boolean:
 			return KindBool, nil
 		case format.Int64:
-			if _, isInt := element.LogicalType.Value.(*format.IntType); isInt {
+			if integer, ok := element.LogicalType.Value.(*format.IntType); ok && !integer.IsSigned {
 				return KindUint, nil
 			}
 			return KindInt, nil
@@ -131,13 +166,8 @@ func fieldKind(element *format.SchemaElement) (Kind, error) {
 	return 0, fmt.Errorf("column %q has no type of a field", element.Name)
 }
 
-// keyValues returns the metadata with zeros for the checksum of the footer, followed by those of the row groups.
-func keyValues(info *FileInfo, groupChecksums []uint32) []format.KeyValue {
-	checksums := new(strings.Builder)
-	checksums.WriteString("00000000")
-	for _, sum := range groupChecksums {
-		fmt.Fprintf(checksums, " %08x", sum)
-	}
+// keyValues returns the metadata but for the checksums, key by key.
+func keyValues(info *FileInfo) []format.KeyValue {
 	return []format.KeyValue{
 		{Key: metaVersion, Value: formatVersion},
 		{Key: metaDatabase, Value: info.Database},
@@ -147,18 +177,17 @@ func keyValues(info *FileInfo, groupChecksums []uint32) []format.KeyValue {
 		{Key: metaSequences, Value: fmt.Sprintf("%d %d", info.MinSequence, info.MaxSequence)},
 		{Key: metaTags, Value: strconv.Itoa(len(info.Tags))},
 		{Key: metaMixed, Value: strconv.FormatBool(info.Mixed)},
-		{Key: metaChecksums, Value: checksums.String()},
 	}
 }
 
-// parseInfo is the inverse of schemaElements and keyValues.
-func parseInfo(metadata *format.FileMetaData) (info FileInfo, groupChecksums []uint32, err error) {
+// parseInfo is the inverse of schemaOf and keyValues.
+func parseInfo(metadata *format.FileMetaData) (info FileInfo, err error) {
 	values := map[string]string{}
 	for _, pair := range metadata.KeyValueMetadata {
 		values[pair.Key] = pair.Value
 	}
 	if got := values[metaVersion]; got != formatVersion {
-		return info, nil, fmt.Errorf("format version %q is not %q", got, formatVersion)
+		return info, fmt.Errorf("format version %q is not %q", got, formatVersion)
 	}
 	info.Database, info.Measurement = values[metaDatabase], values[metaMeasurement]
 	var tags int
@@ -169,12 +198,12 @@ func parseInfo(metadata *format.FileMetaData) (info FileInfo, groupChecksums []u
 	_, errMixed := fmt.Sscan(values[metaMixed], &info.Mixed)
 	for _, err := range []error{errLevel, errRank, errSequences, errTags, errMixed} {
 		if err != nil {
-			return info, nil, fmt.Errorf("metadata: %w", err)
+			return info, fmt.Errorf("metadata: %w", err)
 		}
 	}
 	elements := metadata.Schema
 	if len(elements) < 2 || elements[1].Name != timeName || tags < 0 || 2+tags > len(elements) {
-		return info, nil, fmt.Errorf("schema of %d elements has no time and %d tags", len(elements), tags)
+		return info, fmt.Errorf("schema of %d elements has no time and %d tags", len(elements), tags)
 	}
 	for i := 2; i < 2+tags; i++ {
 		info.Tags = append(info.Tags, elements[i].Name)
@@ -182,20 +211,9 @@ func parseInfo(metadata *format.FileMetaData) (info FileInfo, groupChecksums []u
 	for i := 2 + tags; i < len(elements); i++ {
 		kind, err := fieldKind(&elements[i])
 		if err != nil {
-			return info, nil, err
+			return info, err
 		}
 		info.Fields = append(info.Fields, ColumnDef{Name: elements[i].Name, Kind: kind})
 	}
-	if err := info.checkOrder(); err != nil {
-		return info, nil, err
-	}
-	_, sums, _ := strings.Cut(values[metaChecksums], " ")
-	for _, text := range strings.Fields(sums) {
-		sum, err := strconv.ParseUint(text, 16, 32)
-		if err != nil {
-			return info, nil, fmt.Errorf("metadata: %w", err)
-		}
-		groupChecksums = append(groupChecksums, uint32(sum))
-	}
-	return info, groupChecksums, nil
+	return info, info.checkOrder()
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // A merge is about to make its inputs go, so its outputs are read back first: the footer must state what the writer
-// counted, and so must what the pages say. All pages are read with their checksums; those of small files are all
+// counted, and so must what the pages say. All bytes are read with their checksums; the pages of small files are all
 // decoded, of others one in some.
 const (
 	decodeAllBytes = 4 << 20

@@ -1,150 +1,116 @@
 package segment
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
 	"io"
-	"math"
-	"sync"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
 )
 
-// writersKeptMax bounds the idle writers of a WriterPool, and with them its memory: an idle writer keeps up to about
-// 4 MiB of page buffers, 8 MiB of columns and what zstd needs.
-const writersKeptMax = 4
+// level1Codec compresses the pages of level 1. It keeps its encoders for all writers.
+var level1Codec = &zstd.Codec{Level: zstd.SpeedFastest}
 
-// WriterPool writes segment files and keeps the memory of a few writers for the next ones. Its zero value is ready, and
-// it may be used by several goroutines.
-type WriterPool struct {
-	mu   sync.Mutex
-	idle []*fileWriter
-}
+// cellsMax is how many tags of runs are looked up before they are handed to their columns.
+const cellsMax = 16 << 10
 
-// Write encodes all rows of src, which it does not close, as a Parquet file into w. The fields of src must be among
-// info.Fields, its tags among info.Tags. After an error, w holds a part of a file that is good for nothing.
-func (p *WriterPool) Write(w io.Writer, info FileInfo, src Source) (Written, error) {
-	writer := p.get()
-	defer p.put(writer)
-	written, err := writer.write(w, info, src)
-	if err != nil {
-		return Written{}, fmt.Errorf("write segment of %q in %q: %w", info.Measurement, info.Database, err)
-	}
-	return written, nil
-}
-
-func (p *WriterPool) get() *fileWriter {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if n := len(p.idle); n > 0 {
-		writer := p.idle[n-1]
-		p.idle = p.idle[:n-1]
-		return writer
-	}
-	return newFileWriter()
-}
-
-func (p *WriterPool) put(writer *fileWriter) {
-	writer.release()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.idle) < writersKeptMax {
-		p.idle = append(p.idle, writer)
-	}
-}
-
-// fileWriter writes one file after the other. Rows of a block are dealt to their columns at once; each column makes a
-// page of them whenever it has enough, and the pages stay in memory until their row group ends.
+// fileWriter writes one file after the other, all with the same columns. It takes rows in order, makes the values of
+// one column after the other of them, and tells the library where pages and row groups end.
 type fileWriter struct {
-	out       output
-	pages     *pageWriter
-	footer    footerWriter
-	info      FileInfo
-	time      timeColumn
-	tags      []tagColumn
-	fields    []fieldColumn
-	mapping   []int  // for each column of the block, its field
-	series    []byte // key of the last row
-	lastTime  int64
-	groupRows int
+	key      string
+	out      output
+	file     *parquet.GenericWriter[any]
+	info     FileInfo
+	columns  []columnWriter  // time, tags, fields
+	values   []parquet.Value // scratch of all columns
+	cells    []parquet.Value // tags of some runs, run by run
+	mapping  []int           // for each column of the block, its field
+	series   []byte          // key of the last row
+	lastTime int64
+
+	groupRows   int
+	groupOffset int64 // where the open row group starts
+	times       bounds
+	written     Written
 }
 
-func newFileWriter() *fileWriter {
-	return &fileWriter{
-		out:    output{w: bufio.NewWriterSize(nil, 64<<10)},
-		pages:  newPageWriter(),
-		footer: newFooterWriter(),
+// newFileWriter returns a writer for files with the columns of info.
+func newFileWriter(key string, info *FileInfo) (*fileWriter, error) {
+	options := writerOptions(info)
+	if _, err := parquet.NewWriterConfig(options...); err != nil {
+		return nil, fmt.Errorf("set up the Parquet writer: %w", err)
 	}
+	w := &fileWriter{key: key, out: newOutput(), values: make([]parquet.Value, valuesAtOnce)}
+	w.file = parquet.NewGenericWriter[any](&w.out, options...)
+	w.columns = newColumnWriters(info, w.file.ColumnWriters())
+	return w, nil
 }
 
-func (w *fileWriter) write(out io.Writer, info FileInfo, src Source) (Written, error) {
-	if err := w.begin(out, info); err != nil {
-		return Written{}, err
+func writerOptions(info *FileInfo) []parquet.WriterOption {
+	columns := 1 + len(info.Tags) + len(info.Fields)
+	// Pages end where a columnWriter ends them, before the library would.
+	pageBytes := 2 * (valueMemoryBytes*pageValues(columns) + nullMemoryBytes*pageRows(columns, info.Level) +
+		pageText(columns))
+	options := []parquet.WriterOption{
+		schemaOf(info),
+		origin{},
+		parquet.WriteBufferSize(0), // output has a buffer of its own
+		parquet.PageBufferSize(pageBytes),
+		parquet.DataPageStatistics(false),
+		parquet.ColumnIndexSizeLimit(func([]string) int { return tagBoundBytes }),
 	}
-	for {
-		block, err := src.Next()
-		if err == io.EOF { // an error that wraps io.EOF is not the end
-			return w.finish()
-		}
-		if err != nil {
-			return Written{}, err
-		}
-		if err := w.addBlock(block); err != nil {
-			return Written{}, err
+	if info.Level > 0 {
+		options = append(options, parquet.Compression(level1Codec))
+	}
+	var sorting []parquet.SortingColumn
+	for _, name := range info.Tags {
+		sorting = append(sorting, parquet.Ascending(name))
+	}
+	sorting = append(sorting, parquet.Ascending(timeName))
+	options = append(options, parquet.SortingWriterConfig(parquet.SortingColumns(sorting...)))
+	for _, field := range info.Fields {
+		if field.Kind == KindString {
+			options = append(options, parquet.SkipPageBounds(field.Name))
 		}
 	}
+	return options
 }
 
-// reset prepares for a file with the columns of info.
-func (w *fileWriter) reset(out io.Writer, info FileInfo) error {
-	if err := info.checkOrder(); err != nil {
-		return err
-	}
+// origin is an option that says who wrote the file, without the build that parquet.CreatedBy asks for.
+type origin struct{}
+
+// ConfigureWriter implements parquet.WriterOption.
+func (origin) ConfigureWriter(config *parquet.WriterConfig) { config.CreatedBy = createdBy }
+
+// reset prepares for a file with the writer's columns.
+func (w *fileWriter) reset(out io.Writer, info FileInfo) {
 	w.out.reset(out)
-	if err := w.pages.reset(info.Level > 0); err != nil {
-		return err
+	w.file.Reset(&w.out)
+	for _, pair := range keyValues(&info) {
+		w.file.SetKeyValueMetadata(pair.Key, pair.Value)
 	}
 	w.info = info
-	w.footer.reset(&w.info)
 	w.series = w.series[:0]
-	w.tags = resized(w.tags, len(info.Tags))
-	w.fields = resized(w.fields, len(info.Fields))
-	w.resetColumns()
-	return nil
+	w.groupRows, w.groupOffset = 0, 0
+	w.times = bounds{}
+	w.written = newWritten(&info)
+	for i := range w.columns {
+		w.columns[i].reset()
+	}
 }
 
-// resized returns s with the given length, and with what the elements beyond its old one remember.
-func resized[T any](s []T, length int) []T {
-	if length > cap(s) {
-		s = append(s[:cap(s)], make([]T, length-cap(s))...)
+// release lets go of the output, and reports whether the writer may be kept.
+func (w *fileWriter) release() bool {
+	memory := 0
+	for i := range w.columns {
+		memory += w.columns[i].memoryBytes()
 	}
-	return s[:length]
-}
-
-func (w *fileWriter) resetColumns() {
-	columns := 1 + len(w.tags) + len(w.fields)
-	w.time.reset(pageValues(columns))
-	for i := range w.tags {
-		w.tags[i].reset(w.info.Tags[i], columns)
-	}
-	for i := range w.fields {
-		w.fields[i].reset(w.info.Fields[i], columns, w.info.Level > 0)
-	}
-	w.groupRows = 0
-}
-
-// release lets go of the output and of memory that an unusual file has made large.
-func (w *fileWriter) release() {
 	w.out.reset(nil)
-	w.pages.buffer.reset()
-	w.pages.trim()
-	w.footer.release()
-	w.info = FileInfo{}
-	for i := range w.tags {
-		w.tags[i].dictionary.trim()
-	}
-	for i := range w.fields {
-		w.fields[i].trim()
-	}
+	w.info, w.written = FileInfo{}, Written{}
+	clear(w.values)
+	clear(w.cells[:cap(w.cells)])
+	return memory <= writerBytesMax+len(w.columns)*columnMemoryBytes
 }
 
 func (w *fileWriter) addBlock(block *Block) error {
@@ -156,53 +122,35 @@ func (w *fileWriter) addBlock(block *Block) error {
 	if err := w.mapColumns(block); err != nil {
 		return err
 	}
-	row := 0
-	for _, run := range block.Runs {
-		if run.Rows > len(block.Times)-row {
-			return fmt.Errorf("%w: runs have more than %d rows", ErrSourceOrder, len(block.Times))
-		}
-		if err := w.addRun(run.Key, block.Times[row:row+run.Rows]); err != nil {
-			return err
-		}
-		row += run.Rows
-	}
-	if row != len(block.Times) {
-		return fmt.Errorf("%w: runs have %d of %d rows", ErrSourceOrder, row, len(block.Times))
-	}
-	w.groupRows += row
-	if err := w.time.add(w.pages, block.Times); err != nil {
+	if err := w.addRuns(block); err != nil {
 		return err
 	}
+	if err := w.columns[0].addTimes(w.values, block.Times); err != nil {
+		return err
+	}
+	w.groupRows += len(block.Times)
+	w.written.Rows += int64(len(block.Times))
 	return w.addFields(block)
 }
 
 // groupFull reports whether the row group must end before it takes more rows. Files of level 0 have one row group: they
 // are as small as a memtable, and their worst case counts every dictionary once.
 func (w *fileWriter) groupFull(rows int) bool {
-	if w.groupRows == 0 || w.groupRows+rows > math.MaxInt32 {
-		return w.groupRows > 0
-	}
-	if w.info.Level == 0 {
-		return false
-	}
-	dictionaries := 0
-	for i := range w.tags {
-		dictionaries += len(w.tags[i].dictionary.plain)
-	}
-	return w.groupRows+rows > groupRowsMax || w.pages.buffer.sizeBytes >= groupBytesMax ||
-		dictionaries >= groupDictionaryBytes
+	return w.groupRows > 0 && w.info.Level > 0 &&
+		(w.groupRows+rows > groupRowsMax || w.file.Size()-w.groupOffset >= groupBytesMax)
 }
 
 // mapColumns finds the field of each column of the block. Both ascend by name.
 func (w *fileWriter) mapColumns(block *Block) error {
 	w.mapping = w.mapping[:0]
+	fields := w.info.Fields
 	field := 0
 	for i := range block.Columns {
 		column := &block.Columns[i]
-		for field < len(w.fields) && w.fields[field].def.Name < column.Name {
+		for field < len(fields) && fields[field].Name < column.Name {
 			field++
 		}
-		if field == len(w.fields) || w.fields[field].def != (ColumnDef{column.Name, column.Kind}) {
+		if field == len(fields) || fields[field] != (ColumnDef{column.Name, column.Kind}) {
 			return fmt.Errorf("%w: %v column %q is late or not of the file", ErrSourceOrder, column.Kind, column.Name)
 		}
 		w.mapping = append(w.mapping, field)
@@ -211,8 +159,40 @@ func (w *fileWriter) mapColumns(block *Block) error {
 	return nil
 }
 
-// addRun deals the rows of one series to the tags and checks their order.
-func (w *fileWriter) addRun(key []byte, times []int64) error {
+// addRuns checks the order of rows and hands their tags to the columns, some runs at a time.
+func (w *fileWriter) addRuns(block *Block) error {
+	row := 0
+	runsMax := max(cellsMax/max(len(w.info.Tags), 1), 1)
+	for runs := block.Runs; len(runs) > 0; {
+		part := runs[:min(len(runs), runsMax)]
+		runs = runs[len(part):]
+		w.cells = w.cells[:0]
+		for _, run := range part {
+			if run.Rows > len(block.Times)-row {
+				return fmt.Errorf("%w: runs have more than %d rows", ErrSourceOrder, len(block.Times))
+			}
+			if err := w.checkRun(run.Key, block.Times[row:row+run.Rows]); err != nil {
+				return err
+			}
+			if err := w.addCells(run.Key); err != nil {
+				return err
+			}
+			row += run.Rows
+		}
+		for i := range w.info.Tags {
+			if err := w.columns[1+i].addTags(w.values, part, w.cells[i:], len(w.info.Tags)); err != nil {
+				return err
+			}
+		}
+	}
+	if row != len(block.Times) {
+		return fmt.Errorf("%w: runs have %d of %d rows", ErrSourceOrder, row, len(block.Times))
+	}
+	return nil
+}
+
+// checkRun checks that rows of one series come after those before them.
+func (w *fileWriter) checkRun(key []byte, times []int64) error {
 	if len(times) == 0 {
 		return nil
 	}
@@ -220,10 +200,8 @@ func (w *fileWriter) addRun(key []byte, times []int64) error {
 	if order > 0 || (order == 0 && times[0] <= w.lastTime) {
 		return fmt.Errorf("%w: series %q at %d after %q at %d", ErrSourceOrder, key, times[0], w.series, w.lastTime)
 	}
-	if order < 0 || w.groupRows == 0 {
-		if err := w.startSeries(key); err != nil {
-			return err
-		}
+	if order < 0 {
+		w.series = append(w.series[:0], key...)
 	}
 	last := times[0]
 	for _, t := range times[1:] {
@@ -233,29 +211,26 @@ func (w *fileWriter) addRun(key []byte, times []int64) error {
 		last = t
 	}
 	w.lastTime = last
-	for i := range w.tags {
-		if err := w.tags[i].add(w.pages, len(times)); err != nil {
-			return err
-		}
-	}
+	w.times.extend(KindInt, bounds{true, uint64(times[0]), uint64(last)})
 	return nil
 }
 
-// startSeries gives each tag column its value for the rows to come. The tags of a key and the columns ascend by name.
-func (w *fileWriter) startSeries(key []byte) error {
-	w.series = append(w.series[:0], key...)
+// addCells appends the value of each tag column. The tags of a key and the columns ascend by name.
+func (w *fileWriter) addCells(key []byte) error {
 	rest := key
 	var name, value []byte
-	for i := range w.tags {
+	for _, tag := range w.info.Tags {
 		if name == nil && len(rest) > 1 {
 			name, value, rest = nextTag(rest)
 		}
-		if name != nil && string(name) == w.tags[i].name {
-			w.tags[i].startSeries(value)
+		if name != nil && string(name) == tag {
+			cell := parquet.ByteArrayValue(value)
+			cell.SetDefinitionLevel(1)
+			w.cells = append(w.cells, cell)
 			name = nil
 			continue
 		}
-		w.tags[i].startSeries(nil)
+		w.cells = append(w.cells, parquet.NullValue())
 	}
 	if name != nil || len(rest) > 1 {
 		return fmt.Errorf("%w: series %q has a tag that its file lacks", ErrSourceOrder, key)
@@ -264,62 +239,70 @@ func (w *fileWriter) startSeries(key []byte) error {
 }
 
 func (w *fileWriter) addFields(block *Block) error {
-	rows := len(block.Times)
+	fields := w.columns[1+len(w.info.Tags):]
 	next := 0
 	for i, field := range w.mapping {
 		for ; next < field; next++ {
-			w.fields[next].addNulls(rows)
+			if err := fields[next].addNulls(w.values, len(block.Times)); err != nil {
+				return err
+			}
 		}
-		if err := w.fields[field].add(w.pages, &block.Columns[i], 0, rows); err != nil {
+		if err := fields[field].addCells(w.values, &block.Columns[i], len(block.Times)); err != nil {
 			return err
 		}
 		next = field + 1
 	}
-	for ; next < len(w.fields); next++ {
-		w.fields[next].addNulls(rows)
+	for ; next < len(fields); next++ {
+		if err := fields[next].addNulls(w.values, len(block.Times)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// endGroup completes the open row group, if it has rows, and writes it out.
+// endGroup completes the open row group and writes it out.
 func (w *fileWriter) endGroup() error {
-	if w.groupRows == 0 {
-		return nil
-	}
-	if err := w.time.flush(w.pages); err != nil {
+	if err := w.file.Flush(); err != nil {
 		return err
 	}
-	for i := range w.tags {
-		if err := w.tags[i].finish(w.pages); err != nil {
-			return err
-		}
+	w.groupRows, w.groupOffset = 0, w.out.offset
+	for i := range w.columns {
+		w.columns[i].startGroup()
 	}
-	for i := range w.fields {
-		if err := w.fields[i].flush(w.pages); err != nil {
-			return err
-		}
-	}
-	if err := w.footer.addGroup(w); err != nil {
-		return err
-	}
-	w.pages.buffer.reset()
-	w.resetColumns()
 	return nil
 }
 
-// output counts what it writes.
-type output struct {
-	w      *bufio.Writer
-	offset int64
-}
-
-func (o *output) reset(w io.Writer) {
-	o.w.Reset(w)
-	o.offset = 0
-}
-
-func (o *output) write(p []byte) error {
-	n, err := o.w.Write(p)
-	o.offset += int64(n)
-	return err
+// finish writes the end of the file and returns its account: cells as counted here, bounds as the library has them.
+func (w *fileWriter) finish() (Written, error) {
+	if err := w.endGroup(); err != nil {
+		return Written{}, err
+	}
+	w.file.SetKeyValueMetadata(metaChecksums, w.out.startEnd().String())
+	if err := w.file.Close(); err != nil {
+		return Written{}, err
+	}
+	if err := w.out.finish(); err != nil {
+		return Written{}, err
+	}
+	written := w.written
+	written.SizeBytes = w.out.offset
+	written.MinTime, written.MaxTime = int64(w.times.min), int64(w.times.max)
+	metadata := w.file.File().Metadata()
+	for i := range metadata.RowGroups {
+		group := &metadata.RowGroups[i]
+		for j := range written.Columns {
+			chunk, err := parseChunk(&group.Columns[1+j], written.Columns[j].Kind, group.NumRows)
+			if err != nil {
+				return Written{}, fmt.Errorf("BUG: column %d: %w", 1+j, err)
+			}
+			written.Columns[j].add(0, 0, chunk.bounds)
+		}
+	}
+	// Row groups share paths and sorting columns with the writer, whose Reset would clear both for the next file:
+	// https://github.com/parquet-go/parquet-go/issues/602
+	clear(metadata.RowGroups)
+	for i := range written.Columns {
+		written.Columns[i].Values, written.Columns[i].Nulls = w.columns[1+i].cells()
+	}
+	return written, nil
 }

@@ -1,252 +1,225 @@
 package segment
 
 import (
-	"encoding/binary"
-	"fmt"
-	"slices"
+	"bytes"
+	"math"
 
-	"github.com/parquet-go/parquet-go/encoding/delta"
-	"github.com/parquet-go/parquet-go/format"
+	"github.com/parquet-go/parquet-go"
 )
 
-// page is one written page of the open row group.
-type page struct {
-	span
-	rows, nulls uint32
-	bounds
+// valuesAtOnce is how many values are handed to the library at once: as many as the caches of a CPU hold.
+const valuesAtOnce = 1024
+
+// columnWriter hands the cells of one column to the library and ends its pages. The library copies what it takes.
+type columnWriter struct {
+	out       *parquet.ColumnWriter
+	kind      Kind
+	limit     int // values per page
+	rowsLimit int // rows per page
+	textLimit int // bytes of strings per page
+
+	rows, values, textBytes int // of the open page
+	total, totalNulls       int64
+	lastTag                 []byte
+	dictionaryBytes         int // at most so many; of the open row group
+	pageMax, textMax        int // bytes that the file had at once
 }
 
-// chunk accounts for the pages of one column in the open row group.
-type chunk struct {
-	pages               []page
-	dictionary          span // length 0: none
-	rows, nulls         int64
-	sizeBytes, rawBytes int64 // with headers; raw: before compression
-	encodings           []format.Encoding
-}
-
-func (c *chunk) reset() {
-	*c = chunk{pages: c.pages[:0], encodings: c.encodings[:0]}
-}
-
-func (c *chunk) usesEncoding(encoding format.Encoding) {
-	if !slices.Contains(c.encodings, encoding) {
-		c.encodings = append(c.encodings, encoding)
-	}
-}
-
-// numberBounds returns the bounds of the whole chunk. They are unknown when those of a page with values are.
-func (c *chunk) numberBounds(kind Kind) bounds {
-	var total bounds
-	for i := range c.pages {
-		p := &c.pages[i]
-		if !p.known && p.nulls < p.rows {
-			return bounds{}
-		}
-		total.extend(kind, p.bounds)
-	}
-	return total
-}
-
-var deltaCodec delta.BinaryPackedEncoding
-
-// appendIntegers encodes numbers as deltas, or plainly if that is no longer. So a number never needs more than 8 bytes.
-func appendIntegers(dst []byte, numbers []uint64) ([]byte, format.Encoding, error) {
-	dst, err := deltaCodec.EncodeInt64(dst[:0], signed(numbers))
-	if err != nil {
-		return dst, 0, fmt.Errorf("encode integers: %w", err)
-	}
-	if len(dst) < 8*len(numbers) {
-		return dst, format.DeltaBinaryPacked, nil
-	}
-	return appendWords(dst[:0], numbers), format.Plain, nil
-}
-
-func appendWords(dst []byte, numbers []uint64) []byte {
-	dst = slices.Grow(dst, 8*len(numbers))
-	for _, n := range numbers {
-		dst = binary.LittleEndian.AppendUint64(dst, n)
-	}
-	return dst
-}
-
-func appendBits(dst []byte, numbers []uint64) []byte {
-	for len(numbers) > 0 {
-		var packed byte
-		n := min(len(numbers), 8)
-		for i, bit := range numbers[:n] {
-			packed |= byte(bit&1) << i
-		}
-		dst = append(dst, packed)
-		numbers = numbers[n:]
-	}
-	return dst
-}
-
-// timeColumn writes the times of all rows.
-type timeColumn struct {
-	chunk
-	limit int // values per page
-	times []uint64
-}
-
-func (c *timeColumn) reset(limit int) {
-	c.chunk.reset()
-	c.limit = limit
-	c.times = c.times[:0]
-}
-
-func (c *timeColumn) add(w *pageWriter, times []int64) error {
-	for len(times) > 0 {
-		n := min(len(times), c.limit-len(c.times))
-		for _, t := range times[:n] {
-			c.times = append(c.times, uint64(t))
-		}
-		times = times[n:]
-		if len(c.times) == c.limit {
-			if err := c.flush(w); err != nil {
-				return err
-			}
+// newColumnWriters returns time, tags and fields.
+func newColumnWriters(info *FileInfo, outs []*parquet.ColumnWriter) []columnWriter {
+	columns := make([]columnWriter, len(outs))
+	for i := range columns {
+		c := &columns[i]
+		*c = columnWriter{out: outs[i], kind: KindInt}
+		c.limit, c.textLimit = pageValues(len(outs)), pageText(len(outs))
+		c.rowsLimit = pageRows(len(outs), info.Level)
+		switch {
+		case i > len(info.Tags):
+			c.kind = info.Fields[i-1-len(info.Tags)].Kind
+		case i > 0:
+			c.kind = KindTag
+			c.limit = max(c.limit, pageTagsMin)
 		}
 	}
-	return nil
+	return columns
 }
 
-// flush ends the open page, if there is one.
-func (c *timeColumn) flush(w *pageWriter) (err error) {
-	if len(c.times) == 0 {
-		return nil
-	}
-	body := pageBody{rows: len(c.times)}
-	w.values, body.encoding, err = appendIntegers(w.values, c.times)
-	if err != nil {
+func (c *columnWriter) reset() {
+	c.rows, c.values, c.textBytes = 0, 0, 0
+	c.total, c.totalNulls = 0, 0
+	c.pageMax, c.textMax = 0, 0
+	c.startGroup()
+	c.dictionaryBytes = 0
+}
+
+// startGroup starts with an empty dictionary. The library has ended the page.
+func (c *columnWriter) startGroup() {
+	c.rows, c.values, c.textBytes = 0, 0, 0
+	c.textMax = max(c.textMax, c.dictionaryBytes)
+	c.lastTag, c.dictionaryBytes = c.lastTag[:0], 0
+}
+
+// cells returns how many cells of the file have values, and how many don't.
+func (c *columnWriter) cells() (values, nulls int64) { return c.total, c.totalNulls }
+
+// memoryBytes estimates what the library keeps for the column.
+func (c *columnWriter) memoryBytes() int {
+	return c.pageMax*valueMemoryBytes + c.textMax*dictionaryOverhead
+}
+
+// room returns how many cells the open page and the scratch take, at most n.
+func (c *columnWriter) room(n, scratch int) int { return min(n, scratch, c.rowsLimit-c.rows) }
+
+// write takes cells, of which so many have a value, and ends the page when it is full.
+func (c *columnWriter) write(cells []parquet.Value, values int) error {
+	if _, err := c.out.WriteRowValues(cells); err != nil {
 		return err
 	}
-	body.values = w.values
-	b := numberBounds(KindInt, c.times)
-	c.times = c.times[:0]
-	return w.addData(&c.chunk, body, b)
+	c.rows += len(cells)
+	c.values += values
+	c.total += int64(values)
+	c.totalNulls += int64(len(cells) - values)
+	c.pageMax, c.textMax = max(c.pageMax, c.rows), max(c.textMax, c.textBytes)
+	if c.rows < c.rowsLimit && c.values < c.limit && c.textBytes < c.textLimit {
+		return nil
+	}
+	c.rows, c.values, c.textBytes = 0, 0, 0
+	return c.out.Flush()
 }
 
-// fieldColumn writes one field. Its open page is kept as the runs of rows that have a value and those that have none,
-// and the values.
-type fieldColumn struct {
-	chunk
-	def       ColumnDef
-	limit     int  // values per page
-	textLimit int  // bytes of strings per page
-	bounded   bool // pages get bounds
-	presence  []run
-	values    int
-	nulls     int
-	numbers   []uint64
-	text      []byte // strings in PLAIN encoding
-}
-
-func (c *fieldColumn) reset(def ColumnDef, columns int, bounded bool) {
-	c.chunk.reset()
-	c.def, c.limit, c.textLimit = def, pageValues(columns), pageText(columns)
-	c.bounded = bounded && def.Kind != KindString
-	c.startPage()
-}
-
-func (c *fieldColumn) startPage() {
-	c.presence = c.presence[:0]
-	c.values, c.nulls = 0, 0
-	c.numbers = c.numbers[:0]
-	c.text = c.text[:0]
-}
-
-func (c *fieldColumn) addNulls(rows int) {
-	c.presence = appendRun(c.presence, 0, uint32(rows))
-	c.nulls += rows
-}
-
-// add takes the rows from..to of a block's column.
-func (c *fieldColumn) add(w *pageWriter, column *Column, from, to int) error {
-	for from < to {
-		end, valid := validRun(column.Valid, from, to)
-		if !valid {
-			c.addNulls(end - from)
-			from = end
-			continue
+// addTimes takes the times of a block.
+func (c *columnWriter) addTimes(scratch []parquet.Value, times []int64) error {
+	for len(times) > 0 {
+		n := min(c.room(len(times), len(scratch)), c.limit-c.values)
+		for i, t := range times[:n] {
+			scratch[i] = parquet.Int64Value(t)
 		}
-		n := 0
-		if c.def.Kind == KindString {
-			n = c.addTexts(column.Strings[from:end])
-		} else {
-			n = min(end-from, c.limit-c.values)
-			c.numbers = append(c.numbers, column.Numbers[from:from+n]...)
+		if err := c.write(scratch[:n], n); err != nil {
+			return err
 		}
-		c.presence = appendRun(c.presence, 1, uint32(n))
-		c.values += n
-		from += n
-		if c.values == c.limit || len(c.text) >= c.textLimit {
-			if err := c.flush(w); err != nil {
-				return err
-			}
-		}
+		times = times[n:]
 	}
 	return nil
 }
 
-// addTexts appends strings until the page is full and returns their number.
-func (c *fieldColumn) addTexts(texts [][]byte) int {
-	n := 0
-	for n < len(texts) && n < c.limit-c.values && len(c.text) < c.textLimit {
-		c.text = binary.LittleEndian.AppendUint32(c.text, uint32(len(texts[n])))
-		c.text = append(c.text, texts[n]...)
-		n++
+// addNulls takes rows that lack the column.
+func (c *columnWriter) addNulls(scratch []parquet.Value, rows int) error {
+	for rows > 0 {
+		n := c.room(rows, len(scratch))
+		fill(scratch[:n], parquet.NullValue())
+		if err := c.write(scratch[:n], 0); err != nil {
+			return err
+		}
+		rows -= n
 	}
-	return n
+	return nil
 }
 
-// validRun returns the end of the run of rows that starts at from, and whether they have values.
-func validRun(valid []bool, from, to int) (end int, present bool) {
-	if valid == nil {
-		return to, true
+func fill(cells []parquet.Value, v parquet.Value) {
+	for i := range cells {
+		cells[i] = v
 	}
-	present = valid[from]
-	for end = from + 1; end < to && valid[end] == present; end++ {
-	}
-	return end, present
 }
 
-// flush ends the open page, if there is one.
-func (c *fieldColumn) flush(w *pageWriter) (err error) {
-	if c.values+c.nulls == 0 {
-		return nil
-	}
-	body := pageBody{rows: c.values + c.nulls, nulls: c.nulls, encoding: format.Plain}
-	w.levels = appendHybrid(w.levels[:0], 1, c.presence)
-	body.levels = w.levels
-	var b bounds
-	switch c.def.Kind {
-	case KindString:
-		body.values = c.text
-	case KindFloat:
-		w.values = appendWords(w.values[:0], c.numbers)
-		body.values = w.values
-	case KindBool:
-		w.values = appendBits(w.values[:0], c.numbers)
-		body.values = w.values
-	default:
-		if c.values > 0 {
-			w.values, body.encoding, err = appendIntegers(w.values, c.numbers)
-			body.values = w.values
+// addTags takes the rows of runs. The tag of the first run is the first of cells, that of the next one is stride
+// further.
+func (c *columnWriter) addTags(scratch []parquet.Value, runs []Run, cells []parquet.Value, stride int) error {
+	filled, values := 0, 0
+	for i := range runs {
+		cell := cells[i*stride]
+		present := !cell.IsNull()
+		if present {
+			c.countTag(cell.ByteArray())
+		}
+		for rows := runs[i].Rows; rows > 0; {
+			n := c.room(filled+rows, len(scratch)) - filled
+			if present {
+				n = min(n, c.limit-c.values-values)
+				values += n
+			}
+			fill(scratch[filled:filled+n], cell)
+			filled += n
+			rows -= n
+			full := filled == len(scratch) || c.rows+filled == c.rowsLimit || c.values+values == c.limit
+			if !full {
+				continue
+			}
+			if err := c.write(scratch[:filled], values); err != nil {
+				return err
+			}
+			filled, values = 0, 0
 		}
 	}
-	if c.bounded {
-		b = numberBounds(c.def.Kind, c.numbers)
+	if filled == 0 {
+		return nil
 	}
-	if err == nil {
-		err = w.addData(&c.chunk, body, b)
-	}
-	c.startPage()
-	return err
+	return c.write(scratch[:filled], values)
 }
 
-// trim lets go of memory that long strings have made large.
-func (c *fieldColumn) trim() {
-	c.text = trimmed(c.text)
+// countTag counts a value into the size of the dictionary, too often if others came between.
+func (c *columnWriter) countTag(value []byte) {
+	if bytes.Equal(value, c.lastTag) {
+		return
+	}
+	c.lastTag = append(c.lastTag[:0], value...)
+	c.dictionaryBytes += len(value)
+}
+
+// addCells takes a block's column of so many rows.
+func (c *columnWriter) addCells(scratch []parquet.Value, column *Column, rows int) error {
+	for from := 0; from < rows; {
+		n, values := c.room(rows-from, len(scratch)), 0
+		if c.kind == KindString {
+			n, values = c.fillTexts(scratch[:n], column, from)
+		} else {
+			n, values = c.fillNumbers(scratch[:n], column, from)
+		}
+		if err := c.write(scratch[:n], values); err != nil {
+			return err
+		}
+		from += n
+	}
+	return nil
+}
+
+// fillNumbers makes cells of a column's numbers, from a row on, until the page is full. It returns how many, and how
+// many of them have a value.
+func (c *columnWriter) fillNumbers(cells []parquet.Value, column *Column, from int) (n, values int) {
+	for n < len(cells) && c.values+values < c.limit {
+		row := from + n
+		n++
+		if column.Valid != nil && !column.Valid[row] {
+			cells[n-1] = parquet.NullValue()
+			continue
+		}
+		cell := &cells[n-1]
+		switch number := column.Numbers[row]; c.kind {
+		case KindFloat:
+			*cell = parquet.DoubleValue(math.Float64frombits(number))
+		case KindBool:
+			*cell = parquet.BooleanValue(number != 0)
+		default:
+			*cell = parquet.Int64Value(int64(number))
+		}
+		cell.SetDefinitionLevel(1)
+		values++
+	}
+	return n, values
+}
+
+// fillTexts does the same for strings.
+func (c *columnWriter) fillTexts(cells []parquet.Value, column *Column, from int) (n, values int) {
+	for n < len(cells) && c.values+values < c.limit && c.textBytes < c.textLimit {
+		row := from + n
+		n++
+		if column.Valid != nil && !column.Valid[row] {
+			cells[n-1] = parquet.NullValue()
+			continue
+		}
+		cells[n-1] = parquet.ByteArrayValue(column.Strings[row])
+		cells[n-1].SetDefinitionLevel(1)
+		c.textBytes += len(column.Strings[row])
+		values++
+	}
+	return n, values
 }

@@ -89,6 +89,58 @@ func describeGroup(w io.Writer, group *format.RowGroup) {
 	}
 }
 
+// Rows without values take memory too, so they end pages.
+func TestPagesEndForTheirRows(t *testing.T) {
+	rows := sparseRows(rand.New(rand.NewPCG(1, 1)), 300)
+	for level, want := range []int64{32 * 302, 8192} {
+		file, _, _ := encode(t, rows, level)
+		f := open(t, file)
+		longest := int64(0)
+		for column := range f.groups[0].chunks {
+			var pages chunkPages
+			if err := pages.open(f, &f.groups[0], column, false); err != nil {
+				t.Fatal(err)
+			}
+			for _, at := range pages.pages {
+				longest = max(longest, at.end-at.row)
+			}
+			pages.close()
+		}
+		if longest != want {
+			t.Errorf("level %d: a page has %d rows, want %d", level, longest, want)
+		}
+	}
+}
+
+// Strings have no bounds, and no reader may take what the page index has instead for bounds that rule out a page.
+func TestBoundsOfStringsRuleOutNothing(t *testing.T) {
+	rows := mixedRows(20_000)
+	rows = append(rows, row{key("host", "zzz"), 1, map[string]cell{"text": text("\U0010FFFF\U0010FFFF")}})
+	file, _, _ := encode(t, rows, 0)
+	f, err := parquet.OpenFile(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, found := f.Schema().Lookup("text")
+	if !found {
+		t.Fatal("no text")
+	}
+	chunk := f.RowGroups()[0].ColumnChunks()[leaf.ColumnIndex].(*parquet.FileColumnChunk)
+	if _, _, ok := chunk.Bounds(); ok {
+		t.Error("the column has bounds")
+	}
+	index, err := chunk.ColumnIndex()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range index.NumPages() {
+		lo, hi := index.MinValue(i).ByteArray(), index.MaxValue(i).ByteArray()
+		if !index.NullPage(i) && (len(lo) > 0 || bytes.Compare(hi, []byte("\U0010FFFF\U0010FFFF")) <= 0) {
+			t.Errorf("page %d has bounds %q and %q", i, lo, hi)
+		}
+	}
+}
+
 // A writer that has written other files before writes the same bytes as a new one.
 func TestWritersAreReused(t *testing.T) {
 	type file struct {

@@ -34,7 +34,7 @@ func encodeBlocks(t testing.TB, info FileInfo, blocks []*Block) ([]byte, Written
 	return file.Bytes(), written
 }
 
-// libraryRows reads a file with parquet-go, which shares no code with our pages, levels and footers.
+// libraryRows reads a file row by row with parquet-go, which our reader has no part in.
 func libraryRows(t testing.TB, file []byte, info FileInfo) []row {
 	t.Helper()
 	f, err := parquet.OpenFile(bytes.NewReader(file), int64(len(file)))

@@ -68,15 +68,18 @@ func (e *Engine) expectedWait(s *shardState) time.Duration {
 	return e.tier.controller.ExpectedWait(e.aheadBytes(s))
 }
 
-// aheadBytes returns what the tier must take before the shard's seal, for seals that were wanted earlier, and with it.
+// aheadBytes returns what the tier must take before a write to the shard has its turn: for seals that were wanted
+// earlier, for the memtables that the writes fill which wait already, and for the shard's own seal.
 func (e *Engine) aheadBytes(s *shardState) (ahead, own int64) {
-	since := s.wanted.Load()
+	since, fill := s.wanted.Load(), s.Fill()
+	queued := s.queued.Load()
+	ahead = queued - queued%fill.caps.bytes // what follows fits in the memtable that the next seal makes
 	for _, other := range e.allShards() {
 		if wanted := other.wanted.Load(); other != s && wanted != 0 && wanted < since {
 			ahead += other.Fill().active.bytes()
 		}
 	}
-	return ahead, s.Fill().active.bytes()
+	return ahead, fill.active.bytes()
 }
 
 // backpressure makes the refusal of a write that is blocked.

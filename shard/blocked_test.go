@@ -194,33 +194,37 @@ func TestAnAgedMemtableIsSealed(t *testing.T) {
 	})
 }
 
-// A younger wish that needs less room does not overtake an older one that waits for more.
+// A younger wish that needs less room does not overtake an older one that waits for more, neither as a write, nor as
+// one that waits, nor in the gate.
 func TestYoungerWishesDoNotOvertake(t *testing.T) {
 	o := testOptions(t.TempDir())
-	o.Admission.MaxWait = time.Hour
-	e, _ := startGated(t, o)
+	e := start(t, o)
 	older, younger := e.allShards()[0], e.allShards()[1]
 	e.commitMu.Lock()
 	defer e.commitMu.Unlock()
-	for i, s := range []*shardState{older, younger} {
-		s.reserve(usage{rows: 1, memoryBytes: o.Memtable.MaxBytes}, uint64(i+1))
-		defer s.cancel(s.active, usage{rows: 1, memoryBytes: o.Memtable.MaxBytes})
-	}
+	full := usage{rows: 1, memoryBytes: o.Memtable.MaxBytes}
+	half := usage{rows: 1, memoryBytes: o.Memtable.MaxBytes / 2}
+	defer older.cancel(older.reserve(full, 1), full)
+	defer younger.cancel(younger.reserve(half, 2), half)
+	taken := e.tier.controller.ReserveForced(o.Tier.CapacityBytes - o.Memtable.MaxBytes/2) // room for the younger one
+	defer taken.Release()
+	w := &write{batch: e.NewBatch("db"), parts: []part{{shard: 1, need: full}}}
 	older.wanted.Store(1)
 	older.blocked.Store(true)
 	younger.wanted.Store(2)
-	w := &write{batch: e.NewBatch("db"), parts: []part{{shard: 1, need: smallestNeed()}}}
-	for _, queued := range []bool{true, false} {
-		if blocked := e.sealForLocked(w, queued); blocked == nil || younger.Fill().Generation != 1 {
-			t.Errorf("queued %v: the younger shard was sealed", queued)
+	for name, try := range map[string]func(){
+		"a newcomer": func() { e.sealForLocked(w, false) },
+		"a waiter":   func() { e.sealForLocked(w, true) },
+		"the gate":   func() { e.pumpLocked() },
+	} {
+		if try(); younger.Fill().Generation != 1 {
+			t.Fatalf("%s sealed the younger shard", name)
 		}
 	}
 	older.wanted.Store(3)
-	if e.olderBlocked(younger) {
-		t.Error("a younger wish counts as an older one")
+	if e.sealForLocked(w, true); younger.Fill().Generation != 2 {
+		t.Error("a shard is held back by a younger wish")
 	}
-	older.wanted.Store(0)
-	older.blocked.Store(false)
 }
 
 // Admission notes without a lock that a shard is blocked, while a grant may come: afterwards no shard is blocked

@@ -45,6 +45,16 @@ func newWrite(b *Batch, payload []byte) *write {
 // sizeBytes is the memory that the write holds while it waits.
 func (w *write) sizeBytes() int64 { return w.batch.SizeBytes() + int64(len(w.payload)) }
 
+// needOf returns what the write needs of one shard, in bytes.
+func (w *write) needOf(shard int) int64 {
+	for i := range w.parts {
+		if w.parts[i].shard == shard {
+			return w.parts[i].need.bytes()
+		}
+	}
+	return 0
+}
+
 // blockage tells why a write or a seal can't go now.
 type blockage struct {
 	cause string

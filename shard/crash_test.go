@@ -116,20 +116,27 @@ func (s *storm) checkRows(t *testing.T, e *Engine, acknowledged map[string]bool)
 			}
 		}
 	}
-	if stored := storedRows(e); stored != int64(len(rows)) {
+	if stored := storedRows(t, e); stored != int64(len(rows)) {
 		t.Fatalf("%d points are stored as %d rows", len(rows), stored)
 	}
 }
 
-// storedRows counts rows as they are stored, before any merge.
-func storedRows(e *Engine) int64 {
+// storedRows counts rows as they are stored, before any merge, and checks that the memtables count the same. Nothing
+// may be written meanwhile.
+func storedRows(t *testing.T, e *Engine) int64 {
+	t.Helper()
 	rows := int64(0)
 	view := e.store.Acquire(func() {
 		for _, s := range e.allShards() {
 			for _, m := range s.memtables() {
+				inTables := int64(0)
 				for _, table := range m.tables {
-					rows += int64(table.times.length)
+					inTables += int64(table.times.length)
 				}
+				if m.applied.rows != inTables || m.pending != (usage{}) {
+					t.Errorf("a memtable of %d rows counts %+v, and %+v as pending", inTables, m.applied, m.pending)
+				}
+				rows += inTables
 			}
 		}
 	})

@@ -63,7 +63,8 @@ type shardState struct {
 	blocked atomic.Bool  // the last wish to seal was not granted
 	holding atomic.Bool  // and a write had that wish, not the memtable's age
 	flush   flushState
-	waiters []*write // guarded by Engine.commitMu; the first is the next
+	waiters []*write     // guarded by Engine.commitMu; the first is the next
+	queued  atomic.Int64 // what they need of the shard's memtables, in bytes
 }
 
 // Open takes the data directory and reads what it holds, but for the log's frames: Recover replays those. A

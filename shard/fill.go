@@ -33,24 +33,7 @@ func (u *usage) subtract(v usage) {
 	u.rows -= v.rows
 	u.tables -= v.tables
 	u.memoryBytes -= v.memoryBytes
-	subtractCost(&u.cost, v.cost)
-}
-
-// subtractCost takes back what Add brought.
-func subtractCost(c *segment.FileCost, d segment.FileCost) {
-	c.Files -= d.Files
-	c.NameBytes -= d.NameBytes
-	c.Tags -= d.Tags
-	c.Fields -= d.Fields
-	c.Rows -= d.Rows
-	c.TagRows -= d.TagRows
-	c.TagIndexes -= d.TagIndexes
-	c.SeriesTags -= d.SeriesTags
-	c.TagStrings -= d.TagStrings
-	c.TagBytes -= d.TagBytes
-	c.Numbers -= d.Numbers
-	c.Strings -= d.Strings
-	c.StringBytes -= d.StringBytes
+	u.cost.Subtract(v.cost)
 }
 
 // bytes is the one number that the cap, the predicate and the reservation share: the larger of the memory and the

@@ -139,9 +139,9 @@ func (e *Engine) commitWaitersLocked(s *shardState) {
 			return
 		}
 		s.waiters[0] = nil // the array must not keep its batch
-		s.waiters = s.waiters[1:]
+		s.setWaitersLocked(s.waiters[1:])
 		if blocked != nil {
-			e.allShards()[blocked.shard].waiters = append(e.allShards()[blocked.shard].waiters, w)
+			e.allShards()[blocked.shard].enqueueLocked(w)
 			continue
 		}
 		w.err = err
@@ -149,10 +149,24 @@ func (e *Engine) commitWaitersLocked(s *shardState) {
 	}
 }
 
+func (s *shardState) enqueueLocked(w *write) { s.setWaitersLocked(append(s.waiters, w)) }
+
+// setWaitersLocked changes who waits, and publishes what they need.
+func (s *shardState) setWaitersLocked(waiters []*write) {
+	s.waiters = waiters
+	bytes := int64(0)
+	for _, w := range waiters {
+		bytes += w.needOf(s.shard)
+	}
+	s.queued.Store(bytes)
+}
+
 // removeWaiterLocked takes a write that gives up out of its queue, and hands its turn on.
 func (e *Engine) removeWaiterLocked(w *write) {
 	for _, s := range e.allShards() {
-		s.waiters = slices.DeleteFunc(s.waiters, func(other *write) bool { return other == w })
+		if i := slices.Index(s.waiters, w); i >= 0 {
+			s.setWaitersLocked(slices.Delete(s.waiters, i, i+1))
+		}
 	}
 	e.kick()
 }

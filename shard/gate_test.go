@@ -132,6 +132,15 @@ func TestTheTierNeverExceedsItsBound(t *testing.T) {
 	if diff := cmp.Diff(want, rowsOf(t, e, "m")); diff != "" {
 		t.Errorf("acknowledged points and rows differ (%d, %d)", len(want), len(rowsOf(t, e, "m")))
 	}
+	seal(t, e)
+	eventually(t, "the ledger is what the store holds", func() bool {
+		ledger := e.tier.controller.Ledger()
+		return ledger.ReservedBytes == 0 && ledger.RegisteredBytes == e.store.L0Bytes()
+	})
+	storedRows(t, e)
+	if s := e.Admission(); s.Waiting != 0 || e.admission.waitingBytes.Load() != 0 {
+		t.Errorf("admission %+v with %d bytes, want none waiting", s, e.admission.waitingBytes.Load())
+	}
 }
 
 // runWriters lets writers write distinct points until so many writes were refused, and returns what was acknowledged.
@@ -258,6 +267,47 @@ func TestACancelledWaitLeavesNoTrace(t *testing.T) {
 	}
 	if s := e.Admission(); s.Waiting != 0 || e.admission.waitingBytes.Load() != 0 || s.Waited != 0 {
 		t.Errorf("admission %+v, want none waiting", s)
+	}
+}
+
+// Who comes later is told to wait for those who wait already: their rows need seals too.
+func TestAPredictionCountsThoseWhoWait(t *testing.T) {
+	o := testOptions(t.TempDir())
+	o.Shards = 1
+	o.Admission.MaxWait = time.Hour
+	e, _ := startGated(t, o)
+	fillMemtable(t, e)
+	s, controller := e.allShards()[0], e.tier.controller
+	controller.Drained(64<<10, time.Second)
+	controller.ReserveForced(o.Tier.CapacityBytes)
+	alone := e.expectedWait(s)
+	ctx, cancel := context.WithCancel(context.Background())
+	var group sync.WaitGroup
+	wait := func(n int64) {
+		group.Go(func() {
+			b := e.NewBatch("db")
+			defer b.Release()
+			for i := range 1200 {
+				p := at("waits", int64(i), 1)
+				mustAppend(b, p.point())
+			}
+			_ = e.Write(ctx, b, nil)
+		})
+		eventually(t, "the write waits", func() bool { return e.Admission().Waiting == n })
+	}
+	wait(1)
+	if got := e.expectedWait(s); got > alone {
+		t.Errorf("behind a write that leaves room in the next memtable: %s, alone %s", got, alone)
+	}
+	wait(2)
+	seal := time.Duration(o.Memtable.MaxBytes) * time.Second / (64 << 10)
+	if got := e.expectedWait(s); got < alone+seal*9/10 {
+		t.Errorf("behind a memtable that takes %s: %s, alone %s", seal, got, alone)
+	}
+	cancel()
+	group.Wait()
+	if got := s.queued.Load(); got != 0 {
+		t.Errorf("nobody waits, for %d bytes", got)
 	}
 }
 

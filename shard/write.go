@@ -57,8 +57,7 @@ func (e *Engine) commit(ctx context.Context, w *write) error {
 		return e.backpressure(blocked)
 	}
 	w.done = make(chan struct{})
-	s := e.allShards()[blocked.shard]
-	s.waiters = append(s.waiters, w)
+	e.allShards()[blocked.shard].enqueueLocked(w)
 	e.admission.waiting.Add(1)
 	e.admission.waitingBytes.Add(w.sizeBytes())
 	e.commitMu.Unlock()

@@ -60,7 +60,6 @@ var moduleEdges = []edge{
 	{"ingest", "github.com/prometheus/client_golang", "metrics of requests and of the engine are exported over HTTP"},
 	{"shard", "github.com/cespare/xxhash/v2", "series are spread over shards by their hash"},
 	{"segment", "github.com/parquet-go/parquet-go", "the one codec of Parquet"},
-	{"segment", "github.com/klauspost/compress", "pages of L1 are compressed"},
 	{"segment", "github.com/cespare/xxhash/v2", "names too long for a directory are hashed"},
 	{"pagecache", "github.com/dgraph-io/ristretto/v2", "the one cache"},
 	{"load", "github.com/HdrHistogram/hdrhistogram-go", "times of a run with known precision in bounded memory"},
