@@ -194,7 +194,7 @@ func checkCopies(e *Engine) error {
 		places := map[string]segment.Source{}
 		view := e.store.Acquire(func() {
 			for _, s := range e.allShards() {
-				for i, snapshot := range s.snapshots(tableKey{"db", m}) {
+				for i, snapshot := range s.snapshots(tableKey{"db", m}, 0) {
 					places[fmt.Sprintf("memtable %d of shard %d", i, s.shard)] = snapshot.source(everything())
 				}
 			}
