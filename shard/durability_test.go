@@ -219,12 +219,13 @@ func TestADrainAfterAFailureFlushesNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_ = put(e, "db", at("a", 2, 2))
-			eventually(t, "the failure is noticed", func() bool { return e.FailedReadOnly() != nil })
-			fails.disarm()
+			// The flush itself writes no log; after a failed edit it is the last one.
 			if err := fence.Wait(context.Background()); err != nil && !errors.Is(err, ErrPoisoned) {
 				t.Errorf("the fence ended with %v", err)
 			}
+			_ = put(e, "db", at("a", 2, 2))
+			eventually(t, "the failure is noticed", func() bool { return e.FailedReadOnly() != nil })
+			fails.disarm()
 			edits := e.store.MaxSequence()
 			e.Drain()
 			started := time.Now()
@@ -236,6 +237,35 @@ func TestADrainAfterAFailureFlushesNothing(t *testing.T) {
 				t.Error("the stop registered a segment")
 			}
 		})
+	}
+}
+
+// A flush that can't be registered leaves no pages behind, and the next try puts its own into the cache.
+func TestAFlushThatIsNotRegisteredLeavesNoPages(t *testing.T) {
+	o := testOptions(t.TempDir())
+	fails := &failing{}
+	o.FS, o.Shards = vfs.Inject(vfs.OS, fails.hook), 1
+	e := start(t, o)
+	paused := true
+	if err := e.SetCompaction(nil, &paused); err != nil {
+		t.Fatal(err)
+	}
+	mustPut(t, e, at("a", 1, 1))
+	fails.arm("freebytes", "manifest") // an edit looks for room before it is written
+	fence, err := e.ForceSeal(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the flush fails, without pages", func() bool {
+		s := e.Status()
+		return s.Shards[0].FlushFailures > 0 && s.Cache.Pages == 0
+	})
+	fails.disarm()
+	if err := fence.Wait(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := e.Status().Cache.Bytes, e.store.L0Bytes(); got != want {
+		t.Errorf("%d bytes of pages for %d bytes of segments", got, want)
 	}
 }
 

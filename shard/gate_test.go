@@ -270,6 +270,100 @@ func TestACancelledWaitLeavesNoTrace(t *testing.T) {
 	}
 }
 
+// Those who wait hold a bounded amount of memory: one more is refused at once.
+func TestThoseWhoWaitAreBounded(t *testing.T) {
+	o := testOptions(t.TempDir())
+	o.Shards = 1
+	o.Admission.MaxWait = time.Hour
+	e, _ := startGated(t, o)
+	fillMemtable(t, e)
+	writes := make([]*write, 3)
+	for i := range writes {
+		b := e.NewBatch("db")
+		for n := range 100 {
+			p := at("waits", int64(n), 1)
+			mustAppend(b, p.point())
+		}
+		writes[i] = newWrite(b, make([]byte, 100))
+	}
+	e.options.Admission.WaitingBytesMax = 2 * writes[0].sizeBytes()
+	ctx, cancel := context.WithCancel(context.Background())
+	var group sync.WaitGroup
+	for _, w := range writes[:2] {
+		group.Go(func() {
+			if err := e.commit(ctx, w); !errors.Is(err, context.Canceled) {
+				t.Errorf("one who waits got %v", err)
+			}
+		})
+	}
+	eventually(t, "two writes wait", func() bool { return e.Admission().Waiting == 2 })
+	var refused *BackpressureError
+	if err := e.commit(ctx, writes[2]); !errors.As(err, &refused) || refused.Cause != CauseL0Full {
+		t.Errorf("the third got %v, want l0_full", err)
+	}
+	cancel()
+	group.Wait()
+}
+
+// A drain refuses those who wait.
+func TestADrainRefusesThoseWhoWait(t *testing.T) {
+	o := testOptions(t.TempDir())
+	o.Shards = 1
+	o.Admission.MaxWait = time.Hour
+	e, _ := startGated(t, o)
+	fillMemtable(t, e)
+	b := e.NewBatch("db")
+	for n := range 100 {
+		p := at("waits", int64(n), 1)
+		mustAppend(b, p.point())
+	}
+	result := make(chan error, 1)
+	go func() { result <- e.commit(context.Background(), newWrite(b, nil)) }()
+	eventually(t, "the write waits", func() bool { return e.Admission().Waiting == 1 })
+	e.Drain()
+	var refused *BackpressureError
+	if err := <-result; !errors.As(err, &refused) || refused.Cause != CauseDraining {
+		t.Errorf("got %v, want draining", err)
+	}
+}
+
+// A write that needs a seal is slowed down above the soft limit, one that fits never is.
+func TestOnlyAWriteThatNeedsASealIsSlowed(t *testing.T) {
+	o := testOptions(t.TempDir())
+	o.Shards = 1
+	e, _ := startGated(t, o)
+	fillMemtable(t, e)
+	gone, cancel := context.WithCancel(context.Background())
+	cancel() // so that a write that would be slowed ends at once
+	large := &write{parts: []part{{need: usage{rows: 1, memoryBytes: o.Memtable.MaxBytes}}}}
+	small := &write{parts: []part{{need: smallestNeed()}}}
+	if err := e.stall(gone, large); err != nil {
+		t.Errorf("slowed below the soft limit: %v", err)
+	}
+	defer e.tier.controller.ReserveForced(o.Tier.CapacityBytes * 9 / 10).Release()
+	if err := e.stall(gone, large); !errors.Is(err, context.Canceled) {
+		t.Errorf("not slowed above the soft limit: %v", err)
+	}
+	if err := e.stall(gone, small); err != nil {
+		t.Errorf("a write that fits is slowed: %v", err)
+	}
+}
+
+// Full memtables of all shards are a cause of their own.
+func TestFullMemoryIsBlocked(t *testing.T) {
+	o := testOptions(t.TempDir())
+	o.Shards = 1
+	e := start(t, o)
+	e.commitMu.Lock()
+	defer e.commitMu.Unlock()
+	need := usage{rows: 1, memoryBytes: e.memtablesMaxBytes()}
+	defer e.allShards()[0].cancel(e.allShards()[0].reserve(need, 1), need)
+	w := &write{parts: []part{{need: smallestNeed()}}}
+	if blocked := e.sealForLocked(w, false); blocked == nil || blocked.cause != CauseMemory {
+		t.Errorf("blocked by %+v, want memory", blocked)
+	}
+}
+
 // Who comes later is told to wait for those who wait already: their rows need seals too.
 func TestAPredictionCountsThoseWhoWait(t *testing.T) {
 	o := testOptions(t.TempDir())
@@ -322,8 +416,15 @@ func fillMemtable(t *testing.T, e *Engine) {
 			t.Fatal(err)
 		}
 	}
-	for n := int64(0); !SealRequired(e.allShards()[0].Fill(), b.needs[0]); n++ {
-		mustPut(t, e, at("a", n, n))
+	twice := b.needs[0]
+	twice.add(twice)
+	for n := int64(0); !SealRequired(e.allShards()[0].Fill(), b.needs[0]); {
+		points := []testPoint{at("a", n, n)}
+		for !SealRequired(e.allShards()[0].Fill(), twice) && len(points) < 100 {
+			points = append(points, at("a", n+int64(len(points)), n))
+		}
+		mustPut(t, e, points...)
+		n += int64(len(points))
 	}
 }
 
