@@ -298,7 +298,9 @@ func TestThoseWhoWaitAreBounded(t *testing.T) {
 	}
 	eventually(t, "two writes wait", func() bool { return e.Admission().Waiting == 2 })
 	var refused *BackpressureError
-	if err := e.commit(ctx, writes[2]); !errors.As(err, &refused) || refused.Cause != CauseL0Full {
+	third, end := context.WithTimeout(ctx, 10*time.Second)
+	defer end()
+	if err := e.commit(third, writes[2]); !errors.As(err, &refused) || refused.Cause != CauseL0Full {
 		t.Errorf("the third got %v, want l0_full", err)
 	}
 	cancel()
