@@ -161,6 +161,7 @@ func engineOptions(loaded *config.Loaded, logger *zap.Logger) shard.Options {
 		WAL:                      shard.WALOptions{FileBytes: c.WAL.FileBytes, MaxBytes: c.WAL.MaxBytes},
 		CompactionBytesPerSecond: c.Compaction.MaxBytesPerSecond,
 		DiskReserveBytes:         c.Disk.ReserveBytes,
+		Retention:                c.Retention.Default,
 		Decode:                   ingest.DecodePayload,
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -51,6 +52,7 @@ type Batch struct {
 	points       int
 	drops        uint64 // schema.drops when the batch was begun
 	replayed     uint64 // sequence of the frame that is replayed into the batch; 0: none is
+	oldest       int64  // time before which points are refused
 	skipped      int64  // points that a drop has taken since they were written
 	line         uint64 // counts Append, so that a column knows whether this line used it
 	pool         *sync.Pool
@@ -106,6 +108,7 @@ func NewBatch(database string, limits Limits, shards int) *Batch {
 func newBatch(s *schema, limits Limits, shards int) *Batch {
 	return &Batch{
 		schema: s, limits: limits, measurements: map[string]*batchMeasurement{}, needs: make([]usage, shards),
+		oldest: segment.KeepsAll,
 	}
 }
 
@@ -118,7 +121,7 @@ func (b *Batch) reset(database string) {
 		b.drop()
 	}
 	b.database, b.order, b.last, b.points = database, b.order[:0], nil, 0
-	b.drops, b.replayed, b.skipped = b.schema.drops.Load(), 0, 0
+	b.drops, b.replayed, b.skipped, b.oldest = b.schema.drops.Load(), 0, 0, segment.KeepsAll
 	clear(b.needs)
 }
 
@@ -223,6 +226,10 @@ func (b *Batch) Append(p *Point) error {
 	if b.replayed != 0 && b.replayed < b.schema.tombstones.of(tableKey{b.database, string(p.Measurement)}) {
 		b.skipped++ // its types need not be those of today
 		return nil
+	}
+	if p.Time < b.oldest {
+		return pointError("time is beyond the retention of database %q, which keeps nothing older than %s",
+			b.database, time.Unix(0, b.oldest).UTC().Format(time.RFC3339))
 	}
 	m, err := b.measurement(p.Measurement)
 	if err != nil {

@@ -17,13 +17,14 @@ import (
 // DROP. A drop is a frame of the log with a sequence, given under the commit lock: the rows of the named measurements
 // that have a lower sequence are gone, those of a higher one are not concerned. It goes four steps:
 //
-//  1. Commit, under commitMu: sequence, frame, tombstones, and the schema forgets the measurements. From here on no new
-//     read sees the rows, and writes may give the columns other types. Batches that were parsed before are parsed again.
+//  1. Commit, under commitMu: sequence, frame, tombstones, and the schema forgets the measurements. From here on no
+//     new read sees the rows, and writes may give the columns other types. Batches that were parsed before are
+//     parsed again.
 //  2. The frame is synced. Now the drop is durable, and the client may be answered.
 //  3. Purge: memtables let go of the rows. Those that a commit still brings are left out when it is applied.
-//  4. Settle: one edit of the manifest removes the segments and records the drop. Readers with a view finish; the ledger
-//     and the pages are released as after a merge. The client is answered after this, but if the disk has no room
-//     for the edit, it is tried again in the background.
+//  4. Settle: one edit of the manifest removes the segments and records the drop. Readers with a view finish; ledger
+//     and pages are released as after a merge. The client is answered after this, but if the disk has no room for
+//     the edit, it is tried again in the background.
 //
 // What holds, and how it could break:
 //
@@ -106,8 +107,8 @@ func (e *Engine) settleDropsAgain() {
 func (e *Engine) commitDrop(find func() (drop, error)) (drop, *wal.Ticket, error) {
 	e.commitMu.Lock()
 	defer e.commitMu.Unlock()
-	if refusal := e.state.refusal.Load(); refusal != nil {
-		return drop{}, nil, e.refusal(refusal.Cause, refusal.Detail)
+	if err := e.notChanging(); err != nil {
+		return drop{}, nil, err
 	}
 	d, err := find()
 	if err != nil || len(d.databases) == 0 {
@@ -120,9 +121,25 @@ func (e *Engine) commitDrop(find func() (drop, error)) (drop, *wal.Ticket, error
 	e.sequence++
 	d.sequence = e.sequence
 	ticket := e.log.Append(wal.Frame{Sequence: d.sequence, Type: frameDrop, Payload: payload})
-	e.schema.drop(d.records())
-	e.ddl.unsettled = append(e.ddl.unsettled, d)
+	e.noteDropLocked(d)
 	return d, ticket, nil
+}
+
+// notChanging is notTaking for statements: a disk that is low is no reason to keep what takes its space.
+func (e *Engine) notChanging() error {
+	if refusal := e.state.refusal.Load(); refusal != nil {
+		return e.refusal(refusal.Cause, refusal.Detail)
+	}
+	return nil
+}
+
+// noteDropLocked makes a drop take effect in memory.
+func (e *Engine) noteDropLocked(d drop) {
+	e.schema.drop(d.records())
+	if d.measurement == "" {
+		e.retention.forget(d.databases)
+	}
+	e.ddl.unsettled = append(e.ddl.unsettled, d)
 }
 
 // dropRefusal is why the log takes no frame of a drop.
@@ -221,9 +238,8 @@ func (e *Engine) replayDrop(f wal.Frame) error {
 		return e.schema.tombstones.of(tableKey{name, d.measurement}) >= f.Sequence
 	})
 	if len(d.databases) > 0 {
-		e.schema.drop(d.records())
 		e.commitMu.Lock()
-		e.ddl.unsettled = append(e.ddl.unsettled, d)
+		e.noteDropLocked(d)
 		e.commitMu.Unlock()
 		e.purge()
 	}

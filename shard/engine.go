@@ -43,6 +43,7 @@ type Engine struct {
 	admission  *admission
 	background background
 	ddl        ddl
+	retention  *retention
 
 	commitMu sync.Mutex
 	sequence uint64 // of the last commit
@@ -74,6 +75,7 @@ func Open(o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{options: o, logger: o.Logger, schema: newSchema(), admission: newAdmission()}
+	e.retention = newRetention(o.Retention)
 	e.background.kicks, e.state.failed = make(chan struct{}, 1), make(chan struct{})
 	if err := o.FS.MkdirAll(o.DataDir, 0o755); err != nil {
 		return nil, fmt.Errorf("create the data directory: %w", err)
@@ -131,6 +133,7 @@ func (e *Engine) openStore() error {
 		return err
 	}
 	e.schema.restore(e.store.Drops())
+	e.retention.set(e.store.Retention())
 	for _, name := range e.store.Databases() {
 		e.schema.addDatabase(name)
 	}
@@ -215,6 +218,7 @@ func (e *Engine) NewBatch(database string) *Batch {
 	}
 	b.pool = &e.batches
 	b.reset(database)
+	b.oldest = e.retention.cutoff(database)
 	return b
 }
 
@@ -312,6 +316,7 @@ func (e *Engine) start() {
 	e.background.cancel = cancel
 	e.background.group.Go(func() { e.gateLoop(ctx) })
 	e.background.group.Go(func() { e.housekeepLoop(ctx) })
+	e.background.group.Go(func() { e.retentionLoop(ctx) })
 	e.background.group.Go(func() {
 		if err := e.tier.compactor.Run(ctx); err != nil && ctx.Err() == nil {
 			e.failed(err)

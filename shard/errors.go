@@ -87,6 +87,11 @@ var (
 	ErrPoisoned         = errors.New("the write-ahead log or the manifest failed; nothing is flushed until a restart")
 )
 
+// Errors of statements.
+var (
+	ErrRetentionConflict = errors.New("the database exists and keeps its points for another time")
+)
+
 // Errors of reading.
 var (
 	ErrDatabaseNotFound    = errors.New("database not found")

@@ -26,6 +26,9 @@ type Options struct {
 	CompactionBytesPerSecond int64 // 0: no limit
 	DiskReserveBytes         int64 // free space below which writes are refused
 
+	// Retention is how long databases keep their points that have no retention of their own; 0: for ever.
+	Retention time.Duration
+
 	// Decode turns the payload of a frame back into the batch that it was committed with; newBatch makes the batch.
 	Decode func(payload []byte, newBatch func(database string) *Batch) (*Batch, error)
 	// Gate replaces the tier's controller as the one that grants seals; nil: the controller.
@@ -67,6 +70,8 @@ func (o *Options) Validate() error {
 	return errors.Join(
 		require(o.FS != nil && o.DataDir != "" && o.Logger != nil && o.Decode != nil,
 			"FS, DataDir, Logger and Decode are needed"),
+		require(o.Retention == 0 || o.Retention >= RetentionMin,
+			"retention is %s, must be 0 or at least %s", o.Retention, RetentionMin),
 		require(o.Shards >= 1, "shards is %d, must be at least 1", o.Shards),
 		require(o.Memtable.MaxBytes > 0 && o.Memtable.MaxRows > 0 && o.Memtable.FrozenMax > 0 && o.Memtable.MaxAge > 0,
 			"memtable limits must be above 0, are %+v", o.Memtable),

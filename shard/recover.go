@@ -54,6 +54,7 @@ func (e *Engine) Recover(ctx context.Context) error {
 	e.logger.Info("recovered", zap.Int64("frames", e.recovery.frames.Load()), zap.Int64("rows", e.recovery.rows.Load()),
 		zap.Int64("rows_skipped", e.recovery.skipped.Load()), zap.Duration("took", time.Since(started)))
 	e.watchDisk()
+	e.refreshRetention()
 	e.enter(stateReady, "")
 	e.start()
 	for _, s := range e.allShards() {

@@ -114,6 +114,14 @@ func (s *schema) forgetDrops(floor uint64) {
 	s.tombstones.forget(floor)
 }
 
+// knows tells whether there is a database of that name.
+func (s *schema) knows(database string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	_, ok := s.databases[database]
+	return ok
+}
+
 // family returns the known ones of a database and its retention policies, which are databases called "database/policy",
 // in ascending order.
 func (s *schema) family(database string) []string {

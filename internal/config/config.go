@@ -14,6 +14,7 @@ type Config struct {
 	WAL        WAL        `koanf:"wal"`
 	Compaction Compaction `koanf:"compaction"`
 	Disk       Disk       `koanf:"disk"`
+	Retention  Retention  `koanf:"retention"`
 	Limits     Limits     `koanf:"limits"`
 	Log        Log        `koanf:"log"`
 	Shutdown   Shutdown   `koanf:"shutdown"`
@@ -69,6 +70,11 @@ type Compaction struct {
 // Disk guards the file system that holds the data directory.
 type Disk struct {
 	ReserveBytes int64 `koanf:"reserve_bytes"`
+}
+
+// Retention says how long points are kept.
+type Retention struct {
+	Default time.Duration `koanf:"default"`
 }
 
 // Limits bounds what schemas and batches may hold.

@@ -14,6 +14,7 @@ var sections = map[string]string{
 	"wal":        "The write-ahead log.",
 	"compaction": "The drain: L0 segments are merged into L1 segments.",
 	"disk":       "The file system that holds the data directory.",
+	"retention":  "How long points are kept. A database may have a retention of its own, see README.md.",
 	"limits":     "What schemas and batches may hold. A line beyond a limit is refused, never cut.",
 	"log":        "The server's own log, on standard error.",
 	"shutdown":   "The drain after SIGTERM or SIGINT.",
@@ -179,6 +180,13 @@ var keys = []key{
 		about: "The free space that writes leave on the disk. With less, they are answered 503 with the cause " +
 			"disk_low, while flushes and compaction go on.",
 		change: "Raise it where other programs share the disk; compaction needs room for its output.",
+	},
+	{
+		path: "retention.default", kind: kindDuration, unit: "duration", standard: "0s", min: "1h", max: "876000h",
+		zero: "no limit",
+		about: "How long databases keep their points that no CREATE or ALTER RETENTION POLICY has given a retention. " +
+			"Older points are refused, and files of L1 that hold nothing younger are removed.",
+		change: "Set it where the disk can't hold everything. A year has 8760h.",
 	},
 	{
 		path: "limits.columns_per_measurement", kind: kindCount, unit: "columns", standard: "1024",
