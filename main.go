@@ -48,6 +48,10 @@ func serve(ctx context.Context, loaded *config.Loaded) error {
 	if err != nil {
 		return fmt.Errorf("listen for HTTP: %w", err)
 	}
+	// The tokens are read before the first log line, which says whether there are any.
+	if err := vfs.OS.MkdirAll(loaded.Config.DataDir, 0o755); err != nil {
+		return errors.Join(fmt.Errorf("create the data directory: %w", err), listener.Close())
+	}
 	tokens := auth.NewVerifier(vfs.OS, loaded.Config.DataDir, logger)
 	logStart(logger, loaded, listener.Addr(), tokens.On())
 	engine, err := shard.Open(engineOptions(loaded, logger))
