@@ -13,7 +13,7 @@ import (
 //
 //   - CREATE DATABASE takes the right to write that database. Agents that may write send it at their start, and their
 //     first write would create the database anyway.
-//   - SHOW takes the right to read the database; SHOW DATABASES, which names none, takes any token.
+//   - SHOW takes the right to read the database; SHOW DATABASES takes any token, and shows what it is good for.
 //   - Everything else takes admin: DROP, DELETE, retention policies, and whatever else InfluxQL knows.
 //
 // A text that is no InfluxQL is refused here, because nobody can say what an endpoint that understands it would do.
@@ -43,11 +43,11 @@ func needStatements(rights *auth.Rights, r *http.Request) error {
 
 // needText asks for the rights to the statements of one text.
 func needText(rights *auth.Rights, text, database string) error {
-	query, err := influxql.ParseQuery(text)
+	statements, err := parseStatements(text)
 	if err != nil {
-		return badRequest("error parsing query: %s", sanitize(err.Error(), quoteBytesMax))
+		return err
 	}
-	for _, statement := range query.Statements {
+	for _, statement := range statements {
 		if err := needStatement(rights, statement, database); err != nil {
 			return err
 		}

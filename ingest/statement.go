@@ -8,14 +8,23 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/influxdata/influxql"
+
+	"lineweir/internal/auth"
 	"lineweir/shard"
 )
 
 const (
 	// queryBodyBytesMax bounds the form of a query.
 	queryBodyBytesMax = 1 << 20
+	// queryTextBytesMax bounds the statements of a query as text, and queryParenthesesMax how deep they may nest: the
+	// parser calls itself for each parenthesis, and nothing can catch a stack that overflows.
+	queryTextBytesMax   = 64 << 10
+	queryParenthesesMax = 1000
 	// statementsMax bounds the statements of one query.
 	statementsMax = 1000
+	// queryAnswerBytesMax bounds what the statements of one query may list together.
+	queryAnswerBytesMax = 8 << 20
 )
 
 // statementResult is the answer to one statement, as InfluxDB 1 forms it. An error stands in here, inside of a 200.
@@ -28,9 +37,9 @@ type statementResult struct {
 
 // statementSeries is a table.
 type statementSeries struct {
-	Name    string     `json:"name"`
-	Columns []string   `json:"columns"`
-	Values  [][]string `json:"values,omitempty"`
+	Name    string   `json:"name,omitempty"`
+	Columns []string `json:"columns"`
+	Values  [][]any  `json:"values,omitempty"`
 }
 
 // statementMessage is a remark beside a result.
@@ -39,13 +48,14 @@ type statementMessage struct {
 	Text  string `json:"text"`
 }
 
-// nameSeries is the table of names that SHOW statements answer.
-func nameSeries(name string, names []string) []statementSeries {
-	series := statementSeries{Name: name, Columns: []string{"name"}}
-	for _, n := range names {
-		series.Values = append(series.Values, []string{n})
-	}
-	return []statementSeries{series}
+// queryRun executes the statements of one query.
+type queryRun struct {
+	engine    *shard.Engine
+	ctx       context.Context
+	rights    *auth.Rights
+	method    string
+	database  string // for statements that name none
+	bytesLeft int    // of queryAnswerBytesMax
 }
 
 // query answers the statements of q, one after the other. After one that failed the others are not executed.
@@ -56,9 +66,13 @@ func (h *Handler) query(w http.ResponseWriter, r *http.Request) (reply, error) {
 	if text == "" {
 		return reply{}, badRequest(`missing required parameter "q"`)
 	}
-	statements, err := splitStatements(text)
+	statements, err := parseStatements(text)
 	if err != nil {
-		return reply{}, badRequest("error parsing query: %v", err)
+		return reply{}, err
+	}
+	run := &queryRun{
+		engine: h.engine, ctx: r.Context(), rights: rightsOf(r.Context()), method: r.Method, database: database,
+		bytesLeft: queryAnswerBytesMax,
 	}
 	body := struct {
 		Results []statementResult `json:"results"`
@@ -67,10 +81,9 @@ func (h *Handler) query(w http.ResponseWriter, r *http.Request) (reply, error) {
 	for id, statement := range statements {
 		result := statementResult{Error: "not executed"}
 		if !failed {
-			if result, err = h.execute(r.Context(), statement, database); err != nil {
+			if result, err = run.result(statement); err != nil {
 				return reply{}, err
 			}
-			result.remark(r.Method, statement)
 		}
 		failed = failed || result.Error != ""
 		result.ID = id
@@ -79,87 +92,113 @@ func (h *Handler) query(w http.ResponseWriter, r *http.Request) (reply, error) {
 	return jsonReply(http.StatusOK, body)
 }
 
-// remark warns as InfluxDB does when a GET changes something.
-func (s *statementResult) remark(method string, statement []token) {
-	if method == http.MethodGet && startsWith(statement, "CREATE") && s.Error == "" {
-		s.Messages = []statementMessage{{Level: "warning", Text: "deprecated use of 'CREATE DATABASE' in a read only " +
-			"context, please use a POST request instead"}}
+// parseStatements parses the text of a query. Its errors are *requestError.
+func parseStatements(text string) (influxql.Statements, error) {
+	if len(text) > queryTextBytesMax || strings.Count(text, "(") > queryParenthesesMax {
+		return nil, badRequest("error parsing query: the text has %d bytes and %d opening parentheses, at most %d and %d "+
+			"are allowed", len(text), strings.Count(text, "("), queryTextBytesMax, queryParenthesesMax)
 	}
+	query, err := influxql.ParseQuery(text)
+	if err != nil {
+		return nil, badRequest("error parsing query: %s", sanitize(err.Error(), quoteBytesMax))
+	}
+	if len(query.Statements) > statementsMax {
+		return nil, badRequest("error parsing query: %d statements, at most %d are allowed",
+			len(query.Statements), statementsMax)
+	}
+	return query.Statements, nil
 }
 
-// execute runs one statement. Its error is one of the whole request; what is wrong with the statement is in the result.
-func (h *Handler) execute(ctx context.Context, statement []token, database string) (statementResult, error) {
-	switch {
-	case startsWith(statement, "CREATE", "DATABASE"):
-		return h.createDatabase(ctx, statement[2:])
-	case startsWith(statement, "SHOW", "DATABASES") && len(statement) == 2:
-		return statementResult{Series: nameSeries("databases", h.engine.Databases())}, nil
-	case startsWith(statement, "SHOW", "MEASUREMENTS"):
-		return h.showMeasurements(statement[2:], database)
-	case startsWith(statement, "SELECT"):
-		const reason = "SELECT is not supported; read points with GET "
-		return statementResult{Error: reason + scanURL(statement, database)}, nil
+// result executes one statement. What is wrong with the statement stands in the result; an error is one of the whole
+// request.
+func (q *queryRun) result(statement influxql.Statement) (statementResult, error) {
+	series, err := q.execute(statement)
+	var refused *requestError
+	if errors.As(err, &refused) {
+		return statementResult{Error: refused.message}, nil
+	}
+	if err != nil {
+		return statementResult{}, fmt.Errorf("execute %s: %w", quote(statement.String()), err)
+	}
+	result := statementResult{Series: series}
+	if q.method == http.MethodGet && changes(statement) {
+		result.Messages = []statementMessage{{Level: "warning", Text: fmt.Sprintf("deprecated use of '%s' in a read only "+
+			"context, please use a POST request instead", sanitize(statement.String(), quoteBytesMax))}}
+	}
+	return result, nil
+}
+
+// changes tells whether a statement is one that changes something.
+func changes(statement influxql.Statement) bool {
+	switch statement.(type) {
+	case *influxql.CreateDatabaseStatement, *influxql.DropDatabaseStatement, *influxql.DropMeasurementStatement,
+		*influxql.CreateRetentionPolicyStatement, *influxql.AlterRetentionPolicyStatement:
+		return true
 	default:
-		return statementResult{Error: "not supported: " + statementText(statement) +
-			"; there are CREATE DATABASE, SHOW DATABASES and SHOW MEASUREMENTS"}, nil
+		return false
 	}
 }
 
-func (h *Handler) createDatabase(ctx context.Context, rest []token) (statementResult, error) {
-	if len(rest) != 1 || !rest[0].isName() {
-		return statementResult{Error: `expected CREATE DATABASE "name" and nothing behind it`}, nil
+// execute runs one statement. A *requestError says what is wrong with it.
+func (q *queryRun) execute(statement influxql.Statement) ([]statementSeries, error) {
+	switch s := statement.(type) {
+	case *influxql.CreateDatabaseStatement:
+		return nil, q.createDatabase(s)
+	case *influxql.DropDatabaseStatement:
+		return nil, q.dropDatabase(s)
+	case *influxql.DropMeasurementStatement:
+		return nil, q.dropMeasurement(s)
+	case *influxql.CreateRetentionPolicyStatement:
+		return nil, q.createPolicy(s)
+	case *influxql.AlterRetentionPolicyStatement:
+		return nil, q.alterPolicy(s)
+	case *influxql.SelectStatement:
+		return nil, badRequest("SELECT is not supported; read points with GET %s", q.scanURL(s))
+	default:
+		return q.show(statement)
 	}
-	name, err := databaseName(rest[0].text, "")
-	if err != nil {
-		return statementResult{Error: err.Error()}, nil
-	}
-	if err = h.engine.CreateDatabase(ctx, name); err != nil {
-		return statementResult{}, fmt.Errorf("create database %s: %w", quote(name), err)
-	}
-	return statementResult{}, nil
 }
 
-func (h *Handler) showMeasurements(rest []token, database string) (statementResult, error) {
-	if startsWith(rest, "ON") && len(rest) == 2 && rest[1].isName() {
-		database, rest = rest[1].text, nil
+// show runs one statement that changes nothing.
+func (q *queryRun) show(statement influxql.Statement) ([]statementSeries, error) {
+	switch s := statement.(type) {
+	case *influxql.ShowDatabasesStatement:
+		return q.showDatabases()
+	case *influxql.ShowRetentionPoliciesStatement:
+		return q.showPolicies(s)
+	case *influxql.ShowMeasurementsStatement:
+		return q.showMeasurements(s)
+	case *influxql.ShowTagKeysStatement:
+		return q.showTagKeys(s)
+	case *influxql.ShowFieldKeysStatement:
+		return q.showFieldKeys(s)
+	case *influxql.ShowTagValuesStatement:
+		return q.showTagValues(s)
+	case *influxql.ShowSeriesStatement:
+		return q.showSeries(s)
+	default:
+		return nil, badRequest("not supported: %s; there are CREATE DATABASE, DROP DATABASE, DROP MEASUREMENT, "+
+			"CREATE and ALTER RETENTION POLICY, and SHOW DATABASES, RETENTION POLICIES, MEASUREMENTS, TAG KEYS, TAG VALUES, "+
+			"FIELD KEYS and SERIES", sanitize(statement.String(), quoteBytesMax))
 	}
-	if len(rest) > 0 {
-		return statementResult{Error: "not supported: SHOW MEASUREMENTS " + statementText(rest)}, nil
-	}
-	if database == "" {
-		return statementResult{Error: "database name required"}, nil
-	}
-	name, err := databaseName(database, "")
-	if err != nil {
-		return statementResult{Error: err.Error()}, nil
-	}
-	measurements, err := h.engine.Measurements(name)
-	switch {
-	case errors.Is(err, shard.ErrDatabaseNotFound):
-		return statementResult{Error: "database not found: " + sanitize(name, quoteBytesMax)}, nil
-	case err != nil:
-		return statementResult{}, fmt.Errorf("list the measurements of database %s: %w", quote(name), err)
-	case len(measurements) == 0:
-		return statementResult{}, nil
-	}
-	return statementResult{Series: nameSeries("measurements", measurements)}, nil
 }
 
 // scanURL is where the points are that a SELECT asks for.
-func scanURL(statement []token, database string) string {
-	measurement := "MEASUREMENT"
-	for i := range statement {
-		if !startsWith(statement[i:], "FROM") {
-			continue
+func (q *queryRun) scanURL(s *influxql.SelectStatement) string {
+	database, measurement := q.database, "MEASUREMENT"
+	if source, ok := s.Sources[0].(*influxql.Measurement); ok {
+		if source.Database != "" {
+			database = source.Database
 		}
-		path := pathNames(statement[i+1:])
-		if len(path) == 3 { // "db"."rp"."measurement"
-			database = path[0]
+		if source.RetentionPolicy != "" && database != "" {
+			database += "/" + source.RetentionPolicy
 		}
-		if len(path) > 0 {
-			measurement = path[len(path)-1]
+		if source.Name != "" {
+			measurement = source.Name
 		}
-		break
+	}
+	if name, err := databaseName(database, ""); err == nil {
+		database = name
 	}
 	if database == "" {
 		database = "DATABASE"
@@ -167,34 +206,17 @@ func scanURL(statement []token, database string) string {
 	return "/api/scan?db=" + url.QueryEscape(database) + "&measurement=" + url.QueryEscape(measurement)
 }
 
-// pathNames returns the names at the start of the tokens that points join. A name may be missing: "db".."measurement".
-func pathNames(tokens []token) []string {
-	names := []string{""}
-	for _, t := range tokens {
-		switch {
-		case t.is("."):
-			names = append(names, "")
-		case t.isName() && names[len(names)-1] == "":
-			names[len(names)-1] = t.text
-		default:
-			return trimEmpty(names)
-		}
+// take counts what a statement lists.
+func (q *queryRun) take(texts ...string) error {
+	for _, text := range texts {
+		q.bytesLeft -= len(text) + listedBytes
 	}
-	return trimEmpty(names)
+	if q.bytesLeft < 0 {
+		return badRequest("the answer would be longer than %d bytes; narrow it with FROM, WHERE or LIMIT",
+			queryAnswerBytesMax)
+	}
+	return nil
 }
 
-func trimEmpty(names []string) []string {
-	if names[len(names)-1] == "" {
-		return nil
-	}
-	return names
-}
-
-// statementText shows a statement in an error.
-func statementText(statement []token) string {
-	var words []string
-	for _, t := range statement {
-		words = append(words, t.text)
-	}
-	return sanitize(strings.Join(words, " "), quoteBytesMax)
-}
+// listedBytes is about what a text takes in an answer beside itself.
+const listedBytes = 8

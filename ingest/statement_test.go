@@ -1,74 +1,314 @@
 package ingest
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"lineweir/internal/auth"
+	"lineweir/segment"
+	"lineweir/shard"
 )
 
+// query runs statements and returns the results as they stand in the answer.
+func query(t *testing.T, h *Handler, database, q string) string {
+	t.Helper()
+	form := url.Values{"q": {q}, "db": {database}}.Encode()
+	answer := post(t, h, "/query", form, "Content-Type", "application/x-www-form-urlencoded")
+	if answer.Code != http.StatusOK {
+		t.Fatalf("%s: got %d %s", q, answer.Code, answer.Body)
+	}
+	body := strings.TrimSuffix(strings.TrimPrefix(answer.Body.String(), `{"results":[`), "]}\n")
+	return body
+}
+
+// names is a result with one table of one column.
+func names(id int, table, column string, values ...string) string {
+	rows := make([]string, len(values))
+	for i, value := range values {
+		rows[i] = fmt.Sprintf("[%q]", value)
+	}
+	if table != "" {
+		table = fmt.Sprintf(`"name":%q,`, table)
+	}
+	return fmt.Sprintf(`{"statement_id":%d,"series":[{%s"columns":[%q],"values":[%s]}]}`,
+		id, table, column, strings.Join(rows, ","))
+}
+
+func failed(text string) string { return fmt.Sprintf(`{"statement_id":0,"error":%q}`, text) }
+
+const done = `{"statement_id":0}`
+
+// write sends lines to a database.
+func write(t *testing.T, h *Handler, database, lines string) {
+	t.Helper()
+	if answer := post(t, h, "/write?db="+url.QueryEscape(database), lines); answer.Code != http.StatusNoContent {
+		t.Fatalf("got %d %s", answer.Code, answer.Body)
+	}
+}
+
 func TestStatements(t *testing.T) {
+	policies := func(rows string) string {
+		return `{"statement_id":0,"series":[{"columns":["name","duration","shardGroupDuration","replicaN","default"],` +
+			`"values":[` + rows + `]}]}`
+	}
+	const autogen, week = `["autogen","0s","24h0m0s",1,true]`, `["week","0s","24h0m0s",1,false]`
+	const readWith = "SELECT is not supported; read points with GET /api/scan?db="
 	for _, tc := range []struct {
 		name string
 		q    string
 		db   string
 		want string
 	}{
-		{"create", `CREATE DATABASE "telegraf"`, "", `{"statement_id":0}`},
-		{"create again, bare, in small letters", `create database d`, "", `{"statement_id":0}`},
-		{"databases", `SHOW DATABASES`, "",
-			`{"statement_id":0,"series":[{"name":"databases","columns":["name"],"values":[["d"],["d/week"]]}]}`},
-		{"measurements", `SHOW MEASUREMENTS`, "d",
-			`{"statement_id":0,"series":[{"name":"measurements","columns":["name"],"values":[["a b"],["m"]]}]}`},
-		{"measurements of the default policy", `SHOW MEASUREMENTS`, "d/autogen",
-			`{"statement_id":0,"series":[{"name":"measurements","columns":["name"],"values":[["a b"],["m"]]}]}`},
-		{"measurements on", `show measurements on "d/week"`, "",
-			`{"statement_id":0,"series":[{"name":"measurements","columns":["name"],"values":[["w"]]}]}`},
-		{"measurements without database", `SHOW MEASUREMENTS`, "",
-			`{"statement_id":0,"error":"database name required"}`},
-		{"measurements of an unknown database", `SHOW MEASUREMENTS`, "no",
-			`{"statement_id":0,"error":"database not found: no"}`},
-		{"measurements with a limit", `SHOW MEASUREMENTS LIMIT 1`, "d",
-			`{"statement_id":0,"error":"not supported: SHOW MEASUREMENTS LIMIT 1"}`},
+		{"create", `CREATE DATABASE "telegraf"`, "", done},
+		{"create again, bare, in small letters", `create database d`, "", done},
+		{"create, as an export has it", `CREATE DATABASE x WITH NAME autogen`, "", done},
+		{"create with what means nothing here", `CREATE DATABASE x WITH REPLICATION 1 SHARD DURATION 1d NAME p`, "", done},
+		{"create with a retention", `CREATE DATABASE x WITH DURATION 7d`, "", done},
+		{"create with a short retention", `CREATE DATABASE x WITH DURATION 5m`, "",
+			failed("retention policy duration must be at least 1h0m0s")},
+		{"create again with another retention", `CREATE DATABASE d WITH DURATION 7d`, "",
+			failed("retention policy conflicts with an existing policy")},
+		{"create a bad name", `CREATE DATABASE "a/b/c"`, "", failed(`the database "a/b/c" has more than one slash`)},
+		{"databases", `SHOW DATABASES`, "", names(0, "databases", "name", "d", "d/week")},
+		{"measurements", `SHOW MEASUREMENTS`, "d", names(0, "measurements", "name", "a b", "m")},
+		{"measurements of the default policy", `SHOW MEASUREMENTS`, "d/autogen", names(0, "measurements", "name", "a b", "m")},
+		{"measurements on", `show measurements on "d/week"`, "", names(0, "measurements", "name", "w")},
+		{"measurements without database", `SHOW MEASUREMENTS`, "", failed("database name required")},
+		{"measurements of an unknown database", `SHOW MEASUREMENTS`, "no", failed("database not found: no")},
+		{"measurements with a limit", `SHOW MEASUREMENTS LIMIT 1 OFFSET 1`, "d", names(0, "measurements", "name", "m")},
+		{"measurements beyond the offset", `SHOW MEASUREMENTS LIMIT 1 OFFSET 7`, "d", done},
+		{"one measurement", `SHOW MEASUREMENTS WITH MEASUREMENT = m`, "d", names(0, "measurements", "name", "m")},
+		{"measurements by pattern", `SHOW MEASUREMENTS WITH MEASUREMENT =~ /a.*/`, "d", names(0, "measurements", "name", "a b")},
+		{"measurements by tag", `SHOW MEASUREMENTS WHERE host = 'b'`, "d", names(0, "measurements", "name", "m")},
+		{"measurements by a tag that none has", `SHOW MEASUREMENTS WHERE host = 'x'`, "d", done},
+		{"tag keys", `SHOW TAG KEYS`, "d", names(0, "m", "tagKey", "host", "region")},
+		{"tag keys from", `SHOW TAG KEYS FROM "a b", m LIMIT 1`, "d", names(0, "m", "tagKey", "host")},
+		{"tag keys where", `SHOW TAG KEYS WHERE host = 'b'`, "d", names(0, "m", "tagKey", "host")},
+		{"tag keys from a policy", `SHOW TAG KEYS FROM week.w`, "d", names(0, "w", "tagKey", "t")},
+		{"tag keys from a database", `SHOW TAG KEYS FROM d.week.w`, "", names(0, "w", "tagKey", "t")},
+		{"tag keys with SOFFSET", `SHOW TAG KEYS SLIMIT 1 SOFFSET 1`, "d", done},
+		{"field keys", `SHOW FIELD KEYS FROM m`, "d", `{"statement_id":0,"series":[{"name":"m",` +
+			`"columns":["fieldKey","fieldType"],"values":[["b","boolean"],["f","float"],["i","integer"],["s","string"],` +
+			`["u","unsigned"],["v","integer"]]}]}`},
+		{"field keys with a limit", `SHOW FIELD KEYS FROM m LIMIT 1 OFFSET 1`, "d", `{"statement_id":0,"series":[{"name":` +
+			`"m","columns":["fieldKey","fieldType"],"values":[["f","float"]]}]}`},
+		{"tag values", `SHOW TAG VALUES WITH KEY = host`, "d", `{"statement_id":0,"series":[{"name":"m",` +
+			`"columns":["key","value"],"values":[["host","a"],["host","b"],["host","c,d"]]}]}`},
+		{"tag values of several", `SHOW TAG VALUES FROM m WITH KEY IN (host, region) LIMIT 2 OFFSET 2`, "d",
+			`{"statement_id":0,"series":[{"name":"m","columns":["key","value"],"values":[["host","c,d"],["region","eu"]]}]}`},
+		{"tag values by pattern", `SHOW TAG VALUES WITH KEY =~ /reg/`, "d", `{"statement_id":0,"series":[{"name":"m",` +
+			`"columns":["key","value"],"values":[["region","eu"]]}]}`},
+		{"tag values of all others", `SHOW TAG VALUES WITH KEY != host`, "d", `{"statement_id":0,"series":[{"name":"m",` +
+			`"columns":["key","value"],"values":[["region","eu"]]}]}`},
+		{"tag values where", `SHOW TAG VALUES WITH KEY = host WHERE region = 'eu' AND host != 'c,d'`, "d",
+			`{"statement_id":0,"series":[{"name":"m","columns":["key","value"],"values":[["host","a"]]}]}`},
+		{"tag values at times", `SHOW TAG VALUES WITH KEY = host WHERE time > 1 AND time <= 2`, "d",
+			`{"statement_id":0,"series":[{"name":"m","columns":["key","value"],"values":[["host","b"]]}]}`},
+		{"tag values of a tag that none has", `SHOW TAG VALUES WITH KEY = x`, "d", done},
+		{"series", `SHOW SERIES`, "d",
+			names(0, "", "key", `a\ b`, `m,host=a,region=eu`, `m,host=b`, `m,host=c\,d,region=eu`)},
+		{"series from", `SHOW SERIES FROM "a b"`, "d", names(0, "", "key", `a\ b`)},
+		{"series with a limit", `SHOW SERIES LIMIT 1 OFFSET 2`, "d", names(0, "", "key", `m,host=b`)},
+		{"series without a tag", `SHOW SERIES WHERE region = ''`, "d", names(0, "", "key", `a\ b`, `m,host=b`)},
+		{"series by pattern", `SHOW SERIES WHERE host =~ /[ab]/ AND (region != 'eu' OR host = 'a')`, "d",
+			names(0, "", "key", `m,host=a,region=eu`, `m,host=b`)},
+		{"series by field", `SHOW SERIES WHERE v > 1`, "d",
+			failed(`WHERE takes tags and time, and "v" is a field of measurement "a b"`)},
+		{"series of nothing", `SHOW SERIES FROM none`, "d", done},
+		{"policies", `SHOW RETENTION POLICIES ON d`, "", policies(autogen + "," + week)},
+		{"policies of a policy", `SHOW RETENTION POLICIES`, "d/week", policies(`["autogen","0s","24h0m0s",1,true]`)},
+		{"policies of an unknown database", `SHOW RETENTION POLICIES ON no`, "", failed("database not found: no")},
+		{"create a policy", `CREATE RETENTION POLICY p ON d DURATION 1w REPLICATION 1 SHARD DURATION 1d`, "", done},
+		{"create a known policy", `CREATE RETENTION POLICY week ON d DURATION INF REPLICATION 1`, "", done},
+		{"change a policy by creating it", `CREATE RETENTION POLICY week ON d DURATION 1w REPLICATION 1`, "",
+			failed("retention policy already exists")},
+		{"make another policy the default", `CREATE RETENTION POLICY p ON d DURATION 1w REPLICATION 1 DEFAULT`, "",
+			failed(`DEFAULT is not supported for policy "p": what is written without rp belongs to autogen, whose ` +
+				`retention ALTER RETENTION POLICY autogen changes`)},
+		{"create a policy of an unknown database", `CREATE RETENTION POLICY p ON no DURATION 1w REPLICATION 1`, "",
+			failed("database not found: no")},
+		{"alter a policy", `ALTER RETENTION POLICY autogen ON d DURATION 1w DEFAULT`, "", done},
+		{"alter what means nothing here", `ALTER RETENTION POLICY week ON d REPLICATION 3`, "", done},
+		{"alter an unknown policy", `ALTER RETENTION POLICY p ON d DURATION 1w`, "", failed("retention policy not found: p")},
+		{"alter too short", `ALTER RETENTION POLICY week ON d DURATION 1m`, "",
+			failed("retention policy duration must be at least 1h0m0s")},
+		{"drop a measurement", `DROP MEASUREMENT "a b"`, "d", done},
+		{"drop an unknown measurement", `DROP MEASUREMENT none`, "d", done},
+		{"drop a measurement of no database", `DROP MEASUREMENT m`, "", failed("database name required")},
+		{"drop a measurement of an unknown database", `DROP MEASUREMENT m`, "no", failed("database not found: no")},
+		{"drop a database", `DROP DATABASE d`, "", done},
+		{"drop an unknown database", `DROP DATABASE no`, "", done},
 		{"two", `CREATE DATABASE x; SHOW MEASUREMENTS ON x;`, "", `{"statement_id":0},{"statement_id":1}`},
-		{"after an error", `SELECT 1; SHOW DATABASES`, "d",
-			`{"statement_id":0,"error":"SELECT is not supported; read points with GET ` +
-				`/api/scan?db=d&measurement=MEASUREMENT"},{"statement_id":1,"error":"not executed"}`},
-		{"select", `SELECT mean(v) FROM "a b" WHERE time > 0`, "d",
-			`{"statement_id":0,"error":"SELECT is not supported; read points with GET ` +
-				`/api/scan?db=d&measurement=a+b"}`},
-		{"select from a path", `SELECT v FROM e.."m"`, "d",
-			`{"statement_id":0,"error":"SELECT is not supported; read points with GET ` +
-				`/api/scan?db=e&measurement=m"}`},
-		{"select from a pattern", `SELECT v FROM /x/`, "",
-			`{"statement_id":0,"error":"SELECT is not supported; read points with GET ` +
-				`/api/scan?db=DATABASE&measurement=MEASUREMENT"}`},
-		{"create with a policy", `CREATE DATABASE x WITH DURATION 1d`, "",
-			`{"statement_id":0,"error":"expected CREATE DATABASE \"name\" and nothing behind it"}`},
-		{"create without a name", `CREATE DATABASE`, "",
-			`{"statement_id":0,"error":"expected CREATE DATABASE \"name\" and nothing behind it"}`},
-		{"create a bad name", `CREATE DATABASE "a/b/c"`, "",
-			`{"statement_id":0,"error":"the database \"a/b/c\" has more than one slash"}`},
-		{"a name is no keyword", `"SHOW" DATABASES`, "", `{"statement_id":0,"error":"not supported: SHOW DATABASES; ` +
-			`there are CREATE DATABASE, SHOW DATABASES and SHOW MEASUREMENTS"}`},
+		{"after an error", `SHOW MEASUREMENTS ON no; SHOW DATABASES`, "d",
+			failed("database not found: no") + `,{"statement_id":1,"error":"not executed"}`},
+		{"select", `SELECT mean(v) FROM "a b" WHERE time > 0`, "d", failed(readWith + "d&measurement=a+b")},
+		{"select from a path", `SELECT v FROM e.."m"`, "d", failed(readWith + "e&measurement=m")},
+		{"select from a policy", `SELECT v FROM week.w`, "d", failed(readWith + "d%2Fweek&measurement=w")},
+		{"select from the default policy", `SELECT v FROM d.autogen.w`, "", failed(readWith + "d&measurement=w")},
+		{"select from a pattern", `SELECT v FROM /x/`, "", failed(readWith + "DATABASE&measurement=MEASUREMENT")},
+		{"select from a select", `SELECT v FROM (SELECT v FROM m)`, "d", failed(readWith + "d&measurement=MEASUREMENT")},
+		{"what is not supported", `SHOW SERIES CARDINALITY`, "d",
+			failed("not supported: SHOW SERIES CARDINALITY; there are CREATE DATABASE, DROP DATABASE, DROP MEASUREMENT, " +
+				"CREATE and ALTER RETENTION POLICY, and SHOW DATABASES, RETENTION POLICIES, MEASUREMENTS, TAG KEYS, TAG " +
+				"VALUES, FIELD KEYS and SERIES")},
 		{"nothing", ` ; ;`, "", ``},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			h := newTestHandler(t)
-			for target, lines := range map[string]string{"db=d": "m v=1i 1\na\\ b v=1i 1", "db=d&rp=week": "w v=1i 1"} {
-				if answer := post(t, h, "/write?"+target, lines); answer.Code != http.StatusNoContent {
-					t.Fatalf("got %d %s", answer.Code, answer.Body)
-				}
-			}
-			form := url.Values{"q": {tc.q}, "db": {tc.db}}.Encode()
-			answer := post(t, h, "/query", form, "Content-Type", "application/x-www-form-urlencoded")
-			want := `{"results":[` + tc.want + "]}\n"
-			if diff := cmp.Diff(want, answer.Body.String()); diff != "" || answer.Code != http.StatusOK {
-				t.Errorf("got %d (-want +got):\n%s", answer.Code, diff)
+			write(t, h, "d", "m,host=a,region=eu v=1i,f=1.5 1\nm,host=b v=1i,i=1i,u=1u 2\nm,host=c\\,d,region=eu s=\"x\",b=t 3")
+			write(t, h, "d", "a\\ b v=1i 1")
+			write(t, h, "d/week", "w,t=x v=1i 1")
+			if diff := cmp.Diff(tc.want, query(t, h, tc.db, tc.q)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// SHOW DATABASES shows a client what it may read or write.
+func TestShowDatabasesByRights(t *testing.T) {
+	h := newTestHandler(t)
+	for _, database := range []string{"a", "a/week", "b", "c/week", "d"} {
+		write(t, h, database, "m v=1i 1")
+	}
+	rights := &auth.Rights{
+		Read: auth.Databases{Names: []string{"a", "c/week"}}, Write: auth.Databases{Names: []string{"b"}},
+	}
+	run := &queryRun{engine: h.engine, ctx: t.Context(), rights: rights, bytesLeft: queryAnswerBytesMax}
+	series, err := run.showDatabases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := tableOf("databases", "name", []string{"a", "a/week", "b", "c/week"})
+	if diff := cmp.Diff(want, series); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What is dropped is gone for every read, and its fields may come back as another type.
+func TestDropStatements(t *testing.T) {
+	h := newTestHandler(t)
+	write(t, h, "d", "m,host=a v=1i 1\nother v=1i 1")
+	if got := query(t, h, "d", "DROP MEASUREMENT m; SHOW SERIES"); got != done+","+names(1, "", "key", "other") {
+		t.Errorf("got %s", got)
+	}
+	write(t, h, "d", "m,host=b v=\"text\" 1")
+	if got, want := scanned(t, h, "d", "m"), "m,host=b v=\"text\" 1\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := query(t, h, "", "DROP DATABASE d; SHOW DATABASES"); !strings.Contains(got, `"columns":["name"]}`) {
+		t.Errorf("got %s", got)
+	}
+	write(t, h, "d", "m v=true 1")
+	if got, want := scanned(t, h, "d", "m"), "m v=true 1\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// scanned reads a measurement back.
+func scanned(t *testing.T, h *Handler, database, measurement string) string {
+	t.Helper()
+	source, err := h.engine.Scan(t.Context(), shard.Query{
+		Database: database, Measurement: measurement, Selection: segment.AllTime(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = source.Close() }()
+	var lines []byte
+	for {
+		b, err := source.Next()
+		if err != nil {
+			return string(lines)
+		}
+		row := 0
+		for _, run := range b.Runs {
+			for range run.Rows {
+				lines = append(appendSeries(lines, measurement, run.Key), ' ')
+				for _, c := range b.Columns {
+					f := shard.Field{Kind: c.Kind}
+					if c.Kind == segment.KindString {
+						f.String = c.Strings[row]
+					} else {
+						f.Number = c.Numbers[row]
+					}
+					lines = appendValue(append(append(lines, c.Name...), '='), &f)
+				}
+				lines = append(strconv.AppendInt(append(lines, ' '), b.Times[row], 10), '\n')
+				row++
+			}
+		}
+	}
+}
+
+// A-01: points beyond the retention are the fault of the data, so they are refused with 400 on every API, and the
+// others of the batch are stored.
+func TestFieldCaseA01PointsBeyondRetention(t *testing.T) {
+	for _, path := range []string{"/write?db=d", "/api/v2/write?bucket=d", "/api/v3/write_lp?db=d"} {
+		h := newTestHandler(t)
+		if got := query(t, h, "", "CREATE DATABASE d WITH DURATION 2w"); got != done {
+			t.Fatal(got)
+		}
+		now := time.Now()
+		old, young := now.Add(-4*7*24*time.Hour).UnixNano(), now.UnixNano()
+		answer := post(t, h, path+"&precision="+map[bool]string{true: "ns", false: "nanosecond"}[!strings.Contains(path, "v3")],
+			fmt.Sprintf("m,s=old v=1i %d\nm,s=young v=2i %d", old, young))
+		text := message(t, path, answer)
+		if answer.Code != http.StatusBadRequest {
+			t.Errorf("%s: got %d %s, want 400", path, answer.Code, answer.Body)
+		}
+		if strings.Contains(text, "points beyond retention policy") {
+			t.Errorf("%s: %q makes a client take it for a success", path, text)
+		}
+		if strings.HasPrefix(path, "/write") && !strings.HasPrefix(text, "partial write: ") {
+			t.Errorf("%s: got %q, want a partial write", path, text)
+		}
+		if got, want := scanned(t, h, "d", "m"), fmt.Sprintf("m,s=young v=2i %d\n", young); got != want {
+			t.Errorf("%s: stored is %q, want %q", path, got, want)
+		}
+	}
+}
+
+// What a query lists is bounded, and a limit lists some of very much.
+func TestAListingIsBounded(t *testing.T) {
+	h := newTestHandler(t)
+	var lines strings.Builder
+	value := strings.Repeat("x", 1000)
+	for i := range 3000 {
+		fmt.Fprintf(&lines, "m,t=%04d%s v=1i 1\n", i, value)
+	}
+	write(t, h, "d", lines.String())
+	lines.Reset()
+	for i := range 3000 {
+		fmt.Fprintf(&lines, "m,t=%04d%s v=1i 1\n", 9999-i, value)
+	}
+	write(t, h, "d", lines.String())
+	run := &queryRun{engine: h.engine, ctx: t.Context(), rights: auth.Anyone(), database: "d", bytesLeft: 3 << 20}
+	statements, err := parseStatements("SHOW SERIES")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result, err := run.result(statements[0]); err != nil || !strings.Contains(result.Error, "narrow it") {
+		t.Errorf("got %.100v and %v, want a refusal", result, err)
+	}
+	run.bytesLeft = 3 << 20
+	if statements, err = parseStatements("SHOW TAG VALUES WITH KEY = t LIMIT 2 OFFSET 1"); err != nil {
+		t.Fatal(err)
+	}
+	result, err := run.result(statements[0])
+	if err != nil || len(result.Series) != 1 {
+		t.Fatalf("got %+v and %v", result, err)
+	}
+	want := [][]any{{"t", "0001" + value}, {"t", "0002" + value}}
+	if diff := cmp.Diff(want, result.Series[0].Values); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -99,6 +339,9 @@ func TestParametersOfAQueryComeFromURLAndForm(t *testing.T) {
 
 func TestCreateDatabaseByGetWarns(t *testing.T) {
 	h := newTestHandler(t)
+	if answer := do(t, h, http.MethodGet, "/query?q=SHOW+DATABASES", nil); strings.Contains(answer.Body.String(), "warning") {
+		t.Errorf("got %s", answer.Body)
+	}
 	answer := do(t, h, http.MethodGet, "/query?q=CREATE+DATABASE+x", nil)
 	if !strings.Contains(answer.Body.String(), `"level":"warning"`) || len(h.engine.Databases()) != 1 {
 		t.Errorf("got %s and databases %q", answer.Body, h.engine.Databases())
@@ -109,9 +352,14 @@ func TestBadQueries(t *testing.T) {
 	h := newTestHandler(t)
 	for _, tc := range []struct{ q, want string }{
 		{"", `missing required parameter "q"`},
-		{`CREATE DATABASE "x`, "error parsing query: a quote is never closed"},
-		{`CREATE DATABASE "x\`, "error parsing query: a quote is never closed"},
+		{`CREATE DATABASE "x`, "error parsing query: found x, expected identifier at line 1, char 16"},
+		{`CREATE DATABASE`, "error parsing query: found EOF, expected identifier at line 1, char 17"},
+		{"FOO\x01", `error parsing query: found FOO, expected SELECT, DELETE, SHOW`},
+		{`SELECT 1`, "error parsing query: found EOF, expected FROM at line 1, char 9"},
 		{strings.Repeat("SHOW DATABASES;", statementsMax+1), "1001 statements"},
+		{strings.Repeat(" ", queryTextBytesMax+1), "at most 65536"},
+		{"SELECT v FROM m WHERE " + strings.Repeat("(", queryParenthesesMax+1), "at most 65536 and 1000"},
+		{"SELECT v FROM m WHERE " + strings.Repeat("(", queryParenthesesMax), "error parsing query: found EOF"},
 	} {
 		answer := do(t, h, http.MethodGet, "/query?q="+url.QueryEscape(tc.q), nil)
 		got := message(t, "/query", answer)

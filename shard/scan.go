@@ -20,10 +20,8 @@ type Query struct {
 // they are at the call. The caller closes the source, which ends early when ctx does. Errors: ErrDatabaseNotFound,
 // ErrMeasurementNotFound, or what is wrong with a segment.
 func (e *Engine) Scan(ctx context.Context, q Query) (*Rows, error) {
-	if state, _ := e.stateNow(); state == stateRecovering || state == stateClosed {
-		if err := e.notTaking(); err != nil { // else the replay has just ended
-			return nil, err
-		}
+	if err := e.readable(); err != nil {
+		return nil, err
 	}
 	pinned, err := e.pin(tableKey{q.Database, q.Measurement})
 	if err != nil {
@@ -44,6 +42,14 @@ func (e *Engine) Scan(ctx context.Context, q Query) (*Rows, error) {
 	}
 	source := &scan{ctx: ctx, view: pinned.view, Source: segment.Merge(sources)}
 	return &Rows{Source: source, Columns: pinned.columns.sorted()}, nil
+}
+
+// readable refuses reads before the replay is over and after the end.
+func (e *Engine) readable() error {
+	if state, _ := e.stateNow(); state == stateRecovering || state == stateClosed {
+		return e.notTaking() // nil if the replay has just ended
+	}
+	return nil
 }
 
 // pinned is what there is of a measurement at one moment, on one side of every drop. Its view must be released.
