@@ -22,8 +22,8 @@ import (
 // How old a point is, is told by the lower of two clocks: the wall clock, and the newest point that a segment of the
 // database holds. Neither is trusted alone: the former may be set wrong, the latter comes from clients. A step back of
 // the wall clock makes both the door and the removal more lenient, a jump ahead is not believed for an hour and then
-// can't go beyond the newest point, and nothing is removed in the first minutes, while a clock may not be set yet. So no
-// clock removes a point that is younger than the newest one less the retention.
+// can't go beyond the newest point, and nothing is removed in the first minutes, while a clock may not be set yet. So
+// no clock removes a point that is younger than the newest one less the retention.
 //
 // Removing one file must not bring an older write of one of its points back: segment.View.Expired sees to that.
 
