@@ -97,6 +97,7 @@ func costlyValue(rng *rand.Rand, field, textLength int) cell {
 }
 
 func TestAFileIsNeverLargerThanItsCost(t *testing.T) {
+	skipUnderRace(t)
 	tightest, loosest := 0.0, math.Inf(1)
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 9))
@@ -133,6 +134,7 @@ func sparseRows(rng *rand.Rand, fields int) []row {
 }
 
 func TestCostOfSpecialFiles(t *testing.T) {
+	skipUnderRace(t)
 	rng := rand.New(rand.NewPCG(1, 1))
 	cases := roundTripCases()
 	cases["1,000 fields, one value each"] = nil

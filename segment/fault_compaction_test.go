@@ -163,6 +163,7 @@ func (v *tampering) outputBytes(t *testing.T) (size int) {
 
 // A bit that is not as it was written is found before the inputs are dropped, or makes no difference to anybody.
 func TestAFlippedBitIsCaughtBeforeTheInputsGo(t *testing.T) {
+	skipUnderRace(t)
 	v := newTampering(t)
 	size := v.outputBytes(t)
 	step := 5

@@ -69,6 +69,7 @@ func closedHistory(t *testing.T) (dir string, data []byte, sizes []int64, states
 }
 
 func TestATornRecordIsDroppedAtEveryLength(t *testing.T) {
+	skipUnderRace(t)
 	dir, data, sizes, states := closedHistory(t)
 	manifests := filepath.Join(dir, manifestDirName)
 	for length := sizes[0]; length <= int64(len(data)); length++ {
@@ -128,6 +129,7 @@ func isCorruption(err error) bool {
 }
 
 func TestEveryFlippedByteBeforeTheLastRecordRefuses(t *testing.T) {
+	skipUnderRace(t)
 	dir, data, sizes, _ := closedHistory(t)
 	last := sizes[len(sizes)-2]
 	path := manifestPath(filepath.Join(dir, manifestDirName), 1)
@@ -252,6 +254,7 @@ func FuzzReplay(f *testing.F) {
 // TestFailingCalls fails file-system call 0, 1, 2 … of a run of edits and checkpoints, reopens, and requires all that
 // was acknowledged, and nothing but what was acknowledged or in flight.
 func TestFailingCalls(t *testing.T) {
+	skipUnderRace(t)
 	for _, durable := range []bool{false, true} { // does the failing call take effect all the same?
 		t.Run(fmt.Sprintf("durable=%t", durable), func(t *testing.T) {
 			for n := 0; ; n++ {

@@ -35,6 +35,7 @@ func read(t *testing.T, file []byte) error {
 }
 
 func TestEveryFlippedByteIsDetected(t *testing.T) {
+	skipUnderRace(t)
 	for level := range 2 {
 		file, _, _ := encode(t, smallRows(), level)
 		if err := read(t, file); err != nil {
@@ -92,6 +93,7 @@ func withChecksum(file []byte) []byte {
 }
 
 func TestADamagedFooterWithARightChecksumIsNoPanic(t *testing.T) {
+	skipUnderRace(t)
 	file, _, _ := encode(t, smallRows(), 1)
 	start := len(file) - 8 - int(binary.LittleEndian.Uint32(file[len(file)-8:]))
 	for i := start; i < len(file)-8; i++ {

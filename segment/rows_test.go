@@ -329,3 +329,11 @@ func cpuData(hosts, rowsPerHost int, start int64) (FileInfo, []*Block) {
 	}
 	return info, blocks
 }
+
+// skipUnderRace leaves out a test that works in one goroutine and takes long under the race detector.
+func skipUnderRace(t *testing.T) {
+	t.Helper()
+	if raceEnabled {
+		t.Skip("one goroutine: the race detector would find nothing, slowly")
+	}
+}

@@ -48,6 +48,7 @@ const passes = 8
 // I1, I4, I9, I12 and I14: whenever the power goes, and whatever the disk has of what was not synced, all that was
 // acknowledged is there, nothing that was refused, the rest as a whole or not at all, and nothing twice.
 func TestACrashAtEveryCall(t *testing.T) {
+	skipUnderRace(t)
 	bubble(t, func(t *testing.T) {
 		r := &crashReport{calls: tally{}, shares: map[share]int{}}
 		for pass := range passes {

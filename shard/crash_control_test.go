@@ -63,9 +63,10 @@ func swallows(name, part, operation, pattern string) control {
 	return c
 }
 
-// The tests above would be worth nothing if they passed without the syncs, too. The long form counts all power cuts that
-// show what is missing; the short one ends at the first.
+// The tests above would be worth nothing if they passed without the syncs, too. The long form counts all power cuts
+// that show what is missing; the short one ends at the first.
 func TestCrashesFindEveryMissingProtection(t *testing.T) {
+	skipUnderRace(t)
 	bubble(t, func(t *testing.T) {
 		for _, c := range crashControls() {
 			emptyPools()

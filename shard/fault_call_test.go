@@ -206,6 +206,7 @@ func (s scenario) failEach(t *testing.T, plans []callPlan, r *faultReport) {
 // after, nothing acknowledged is missing, nothing refused is there, what is unknown is there as a whole or not at all,
 // nothing is stored twice, no goroutine is left, and the engine goes on, at the latest after a restart.
 func TestEveryCallFailsOnce(t *testing.T) {
+	skipUnderRace(t)
 	bubble(t, func(t *testing.T) {
 		s := scenario{run: (*work).run}
 		found, err := s.survey()

@@ -336,3 +336,11 @@ func drainSource(t testing.TB, source segment.Source) map[string]string {
 	}
 	return rows
 }
+
+// skipUnderRace leaves out a test that works in one goroutine and takes long under the race detector.
+func skipUnderRace(t *testing.T) {
+	t.Helper()
+	if raceEnabled {
+		t.Skip("one goroutine: the race detector would find nothing, slowly")
+	}
+}

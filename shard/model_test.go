@@ -47,9 +47,9 @@ func (m model) rows() map[string]string {
 	return rows
 }
 
-// I8, I9, I14 and D1 to D6: random writes with overwrites, seals, compactions, drops, crashes and reopens, also with other
-// numbers of shards, against a map. Values carry the number of their write, so that a stale read is seen, and change
-// their type with every drop.
+// I8, I9, I14 and D1 to D6: random writes with overwrites, seals, compactions, drops, crashes and reopens, also with
+// other numbers of shards, against a map. Values carry the number of their write, so that a stale read is seen, and
+// change their type with every drop.
 func TestTheEngineAgreesWithAModel(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
