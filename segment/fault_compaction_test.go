@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -241,7 +242,7 @@ func verifyAs(t *testing.T, data []byte, counted encoded) error {
 	disk := memory.New()
 	s := openTestStore(t, StoreOptions{FS: disk, Dir: "/data"})
 	p := s.NewFile(1, counted.info, partitionOf(noon.UnixNano()))
-	if err := disk.MkdirAll("/data/"+strings.TrimSuffix(segmentPath(p.meta), numberedName(p.ID(), segmentSuffix)), 0o755); err != nil {
+	if err := disk.MkdirAll(filepath.Dir(p.Path()), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	file, err := disk.OpenFile(p.path(), os.O_CREATE|os.O_RDWR, 0o644)

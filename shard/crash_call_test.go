@@ -13,7 +13,7 @@ import (
 // outage cuts the power before calls that change something: between two such calls a crash finds the same.
 type outage struct {
 	work  *work
-	wants func(number int) []share // shares of the power cut before a call; none: go on
+	wants func(op vfs.Op, number int) []share // shares of the power cut before a call; none: go on
 
 	mu    sync.Mutex
 	calls int
@@ -26,7 +26,7 @@ func (o *outage) decide(op vfs.Op) fate {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, s := range o.wants(o.calls) {
+	for _, s := range o.wants(op, o.calls) {
 		o.cuts = append(o.cuts, newPowerCut(o.work, o.calls, op, s))
 	}
 	o.calls++
@@ -34,7 +34,9 @@ func (o *outage) decide(op vfs.Op) fate {
 }
 
 // cutPower does the work, cutting the power where wants says, and returns what was found and how many calls there were.
-func (s scenario) cutPower(prepare func(*work), wants func(int) []share) (cuts []*powerCut, calls int, err error) {
+func (s scenario) cutPower(
+	prepare func(*work), wants func(vfs.Op, int) []share,
+) (cuts []*powerCut, calls int, err error) {
 	o := &outage{wants: wants}
 	o.work = s.newWork(o.decide)
 	prepare(o.work)
@@ -52,11 +54,11 @@ func TestACrashAtEveryCall(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := &crashReport{calls: tally{}, shares: map[share]int{}}
 		for pass := range passes {
-			r.crashEach(t, scenario{run: (*work).run}, func(number int) []share {
+			r.crashEach(t, scenario{run: (*work).run}, func(_ vfs.Op, number int) []share {
 				if number%passes != pass {
 					return nil
 				}
-				return sharesAt(number)
+				return sharesAt(vfs.Op{}, number)
 			})
 		}
 		t.Logf("%d calls change something", r.changing)
@@ -71,7 +73,7 @@ func TestACrashAtEveryCall(t *testing.T) {
 }
 
 // sharesAt are the power cuts before a call: of each kind in the long form, of one kind in turn in the short one.
-func sharesAt(number int) []share {
+func sharesAt(_ vfs.Op, number int) []share {
 	if *faultsLong {
 		return []share{nothing, everythingWritten, anyShare, anyShare + 1, anyShare + 2, anyShare + 3}
 	}
@@ -86,7 +88,7 @@ type crashReport struct {
 }
 
 // crashEach verifies what every power cut leaves.
-func (r *crashReport) crashEach(t *testing.T, s scenario, wants func(int) []share) {
+func (r *crashReport) crashEach(t *testing.T, s scenario, wants func(vfs.Op, int) []share) {
 	cuts, n, err := s.cutPower(func(*work) {}, wants)
 	if err != nil {
 		t.Fatal(err)

@@ -71,7 +71,7 @@ func TestCrashesFindEveryMissingProtection(t *testing.T) {
 		for _, c := range crashControls() {
 			emptyPools()
 			s := scenario{run: (*work).run}
-			cuts, _, err := s.cutPower(c.prepare, func(int) []share { return []share{nothing, anyShare} })
+			cuts, _, err := s.cutPower(c.prepare, func(vfs.Op, int) []share { return []share{nothing, anyShare} })
 			if err != nil {
 				t.Errorf("without %s the work fails: %v", c.name, err)
 			}

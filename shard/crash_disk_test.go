@@ -126,8 +126,12 @@ func newPowerCut(w *work, number int, op vfs.Op, s share) *powerCut {
 
 func (c *powerCut) verify() error {
 	if err := verify(c.disk, c.record, 2); err != nil {
-		return fmt.Errorf("power cut before call %d, %s of %s, which leaves %s of what was not synced: %w",
-			c.number, c.op.Name, c.op.Path, c.share, err)
+		return fmt.Errorf("%s: %w", c, err)
 	}
 	return nil
+}
+
+func (c *powerCut) String() string {
+	return fmt.Sprintf("power cut before call %d, %s of %s, which leaves %s of what was not synced",
+		c.number, c.op.Name, c.op.Path, c.share)
 }

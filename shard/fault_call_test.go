@@ -18,7 +18,10 @@ import (
 // faultsLong runs the long form of the tests that break things: every call in every way, instead of a choice.
 var faultsLong = flag.Bool("faults.long", false, "fail and crash at every call in every way")
 
-// site is a place in the program that makes a call, with all that called it, and the part of the data directory.
+// thinned tells whether number n of a choice is left out under the race detector, where all takes ten times as long.
+func thinned(n int) bool { return raceEnabled && n%29 != 0 }
+
+// site is a place in the program that makes a call, with the functions above it, and the part of the data directory.
 type site uint64
 
 var siteSeed = maphash.MakeSeed()
@@ -27,7 +30,7 @@ func siteOf(op vfs.Op) site {
 	var hash maphash.Hash
 	hash.SetSeed(siteSeed)
 	hash.WriteString(placeOf(op.Path))
-	var stack [48]uintptr
+	var stack [10]uintptr // enough for what is done, and mostly too little for the life in which it is
 	for _, pc := range stack[:runtime.Callers(3, stack[:])] {
 		maphash.WriteComparable(&hash, pc)
 	}
@@ -36,10 +39,11 @@ func siteOf(op vfs.Op) site {
 
 // callPlan names one call of the work and its fate.
 type callPlan struct {
-	site site
-	nth  int // of the calls that the site makes
-	op   vfs.Op
-	fate fate
+	number int // of the plan
+	site   site
+	nth    int // of the calls that the site makes
+	op     vfs.Op
+	fate   fate
 }
 
 func (p callPlan) String() string {
@@ -74,7 +78,7 @@ func (s *survey) plans(long bool) []callPlan {
 			for j, f := range fatesOf(op) {
 				chosen := nth == (i%2)*(len(calls)/2) && (j == i/2%len(fatesOf(op)) || f == short)
 				if long || chosen {
-					plans = append(plans, callPlan{at, nth, op, f})
+					plans = append(plans, callPlan{len(plans), at, nth, op, f})
 				}
 			}
 		}
@@ -82,12 +86,14 @@ func (s *survey) plans(long bool) []callPlan {
 	return plans
 }
 
-func (s *survey) total() int {
-	total := 0
+func (s *survey) tally() tally {
+	all := tally{}
 	for _, calls := range s.calls {
-		total += len(calls)
+		for _, op := range calls {
+			all.add(op)
+		}
 	}
-	return total
+	return all
 }
 
 // scenario is some work on a disk that somebody has left.
@@ -97,7 +103,7 @@ type scenario struct {
 }
 
 func (s scenario) newWork(decide func(vfs.Op) fate) *work {
-	w := &work{disk: memory.New(), record: &record{}, decide: decide}
+	w := &work{disk: memory.New(), record: &record{}, decide: decide, calm: true}
 	if s.left != nil {
 		w.disk, w.record = crashOf(s.left.disk, nothing, 0), s.left.record.copy()
 	}
@@ -109,6 +115,9 @@ func (s scenario) survey() (*survey, error) {
 	found := &survey{calls: map[site][]vfs.Op{}}
 	w := s.newWork(found.decide)
 	s.run(w)
+	if s.left == nil && !(w.merged && w.expired) {
+		w.breaks("files of level 1 were merged: %t, were removed for their age: %t", w.merged, w.expired)
+	}
 	return found, errors.Join(append(w.errs, w.broken...)...)
 }
 
@@ -123,12 +132,21 @@ type injection struct {
 	cuts  []*powerCut
 }
 
-// cutsAfter are the calls after a failure before which the power goes.
-func cutsAfter(long bool) map[int]share {
-	if long {
-		return map[int]share{1: nothing, 2: anyShare, 4: nothing, 8: anyShare, 16: nothing, 32: anyShare, 64: nothing}
+// cutsAfter are the calls after a failure, or a kill, before which the power goes. In the short form there are two
+// kinds, in turn.
+func cutsAfter(p *callPlan) map[int]share {
+	switch {
+	case *faultsLong:
+		return map[int]share{
+			1: nothing, 2: anyShare, 4: everythingWritten, 8: nothing, 16: anyShare, 32: everythingWritten, 64: nothing,
+			128: nothing, 256: nothing,
+		}
+	case p.fate == killed:
+		return map[int]share{30: anyShare, 80: nothing}
+	case p.number%2 == 0:
+		return map[int]share{1: nothing, 25: everythingWritten}
 	}
-	return map[int]share{1: nothing, 12: anyShare}
+	return map[int]share{12: anyShare}
 }
 
 func (i *injection) decide(op vfs.Op) fate {
@@ -137,7 +155,7 @@ func (i *injection) decide(op vfs.Op) fate {
 	defer i.mu.Unlock()
 	if i.fired && changes(op) {
 		i.after++
-		if s, cut := cutsAfter(*faultsLong)[i.after]; cut {
+		if s, cut := cutsAfter(&i.plan)[i.after]; cut {
 			i.cuts = append(i.cuts, newPowerCut(i.work, i.after, op, s))
 		}
 	}
@@ -148,6 +166,9 @@ func (i *injection) decide(op vfs.Op) fate {
 		return works
 	}
 	i.fired = true
+	if i.plan.fate == killed {
+		i.work.kill()
+	}
 	return i.plan.fate
 }
 
@@ -178,9 +199,14 @@ func (s scenario) failOnce(p callPlan) (fired bool, err error) {
 
 // faultReport counts what was done to the program.
 type faultReport struct {
-	calls  tally
-	fates  map[fate]int
-	missed int // plans that met no call, because threads ran in another order
+	calls   tally
+	fates   map[fate]int
+	leftOut tally // known defects
+	missed  int   // plans that met no call, because threads ran in another order
+}
+
+func newFaultReport() *faultReport {
+	return &faultReport{calls: tally{}, fates: map[fate]int{}, leftOut: tally{}}
 }
 
 // failEach fails each planned call once.
@@ -188,6 +214,14 @@ func (s scenario) failEach(t *testing.T, plans []callPlan, r *faultReport) {
 	for i, p := range plans {
 		if i%10 == 0 {
 			emptyPools()
+		}
+		if thinned(i) {
+			continue
+		}
+		if why := knownDefect(p); why != "" {
+			t.Logf("left out: %s: %s", p, why)
+			r.leftOut.add(p.op)
+			continue
 		}
 		fired, err := s.failOnce(p)
 		if err != nil {
@@ -206,20 +240,19 @@ func (s scenario) failEach(t *testing.T, plans []callPlan, r *faultReport) {
 // after, nothing acknowledged is missing, nothing refused is there, what is unknown is there as a whole or not at all,
 // nothing is stored twice, no goroutine is left, and the engine goes on, at the latest after a restart.
 func TestEveryCallFailsOnce(t *testing.T) {
-	skipUnderRace(t)
 	bubble(t, func(t *testing.T) {
 		s := scenario{run: (*work).run}
 		found, err := s.survey()
 		if err != nil {
 			t.Fatalf("the work on a good disk: %v", err)
 		}
-		r := &faultReport{calls: tally{}, fates: map[fate]int{}}
+		r := newFaultReport()
 		plans := found.plans(*faultsLong)
 		s.failEach(t, plans, r)
-		t.Logf("%d sites make %d calls; %d plans, %d of them met no call", len(found.order), found.total(), len(plans), r.missed)
+		t.Logf("%d places make the calls; %d plans, %d of them met no call", len(found.order), len(plans), r.missed)
 		t.Logf("failed calls: %v%v", r.fates, r.calls)
 		for _, call := range essentialCalls {
-			if r.calls[call] == 0 {
+			if r.calls[call]+r.leftOut[call] == 0 && !raceEnabled {
 				t.Errorf("no %s was made to fail", call)
 			}
 		}
@@ -271,10 +304,10 @@ func TestASwallowedCallIsFound(t *testing.T) {
 func (s scenario) swallowOne(found *survey, call string) (tried int, err error) {
 	for _, at := range found.order {
 		calls := found.calls[at]
-		if placeOf(calls[0].Path)+" "+calls[0].Name != call {
+		if kindOf(calls[0]) != call {
 			continue
 		}
-		fired, err := s.failOnce(callPlan{at, len(calls) / 2, calls[0], swallow})
+		fired, err := s.failOnce(callPlan{0, at, len(calls) / 2, calls[0], swallow})
 		if fired {
 			tried++
 		}

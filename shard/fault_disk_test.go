@@ -25,16 +25,24 @@ const (
 	enospc       // fails without effect, for want of space
 	short        // half of a write is done, the rest fails
 	late         // fails, though it had its effect
+	killed       // the process ends before the call
 	swallow      // reports success and does nothing. No program survives that: it is for negative controls.
-	dead         // the process is gone: no effect, and not counted
+	dead         // the process has ended before: no effect
 )
 
 func (f fate) String() string {
-	return [...]string{"works", "EIO", "ENOSPC", "short write", "EIO after the effect", "swallowed", "dead"}[f]
+	return [...]string{"works", "EIO", "ENOSPC", "short write", "EIO after the effect", "kill", "swallowed", "dead"}[f]
 }
 
 // fatesOf are the ways in which a call can fail.
 func fatesOf(op vfs.Op) []fate {
+	if changes(op) {
+		return append(failuresOf(op), killed)
+	}
+	return failuresOf(op)
+}
+
+func failuresOf(op vfs.Op) []fate {
 	switch op.Name {
 	case "close": // a descriptor is gone whatever close returns
 		return []fate{late}
@@ -53,7 +61,7 @@ func fatesOf(op vfs.Op) []fate {
 }
 
 // changes tells whether the call can make a difference to what a crash leaves.
-func changes(op vfs.Op) bool { return op.Name != "close" && len(fatesOf(op)) > 1 }
+func changes(op vfs.Op) bool { return len(failuresOf(op)) > 1 }
 
 // faultDisk is a file system in memory whose calls fare as decide says.
 type faultDisk struct {
@@ -252,7 +260,9 @@ func (f faultFile) Sync() error {
 // tally counts calls by package, part of the data directory and operation.
 type tally map[string]int
 
-func (c tally) add(op vfs.Op) { c[placeOf(op.Path)+" "+op.Name]++ }
+func (c tally) add(op vfs.Op) { c[kindOf(op)]++ }
+
+func kindOf(op vfs.Op) string { return placeOf(op.Path) + " " + op.Name }
 
 func (c tally) String() string {
 	var out strings.Builder

@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -22,9 +26,10 @@ const (
 	acknowledged
 )
 
-// request is one write. Every value of its points is a number that no other write has.
+// request is one write, every value of which is a number that no other write has; or the drop of a measurement.
 type request struct {
 	points  []testPoint
+	drop    string
 	outcome outcome
 }
 
@@ -35,26 +40,48 @@ type record struct {
 	values   int64
 }
 
-// point returns a point of a measurement with a value of its own.
+// point returns a point of a measurement with a value of its own. Each drop of the measurement changes its type.
 func (r *record) point(measurement, series string, time int64) testPoint {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.values++
-	p := at(series, time, r.values)
-	p.Measurement = measurement
+	name := "v"
 	if r.values%3 == 0 {
-		p.Fields = map[string]any{"w": r.values}
+		name = "w"
 	}
-	return p
+	value := []any{r.values, uint64(r.values), float64(r.values)}[r.dropsLocked(measurement)%3]
+	tags, fields := map[string]string{"s": series}, map[string]any{name: value}
+	return testPoint{Measurement: measurement, Tags: tags, Fields: fields, Time: time}
 }
 
-// put writes the points and takes note of what comes of it.
+func (r *record) dropsLocked(measurement string) (n int) {
+	for _, q := range r.requests {
+		if q.drop == measurement && q.outcome == acknowledged {
+			n++
+		}
+	}
+	return n
+}
+
+// put writes points of one database and takes note of what comes of it.
 func (r *record) put(e *Engine, points ...testPoint) error {
+	return r.note(request{points: points}, func() error { return put(e, databaseOf(points[0].Measurement), points...) })
+}
+
+// drop drops a measurement.
+func (r *record) drop(e *Engine, measurement string) error {
+	return r.note(request{drop: measurement}, func() error {
+		return e.DropMeasurement(context.Background(), databaseOf(measurement), measurement)
+	})
+}
+
+// note takes note of a request before it is made, and of what comes of it.
+func (r *record) note(q request, do func() error) error {
 	r.mu.Lock()
-	r.requests = append(r.requests, request{points: points})
+	r.requests = append(r.requests, q)
 	at := len(r.requests) - 1
 	r.mu.Unlock()
-	err := put(e, "db", points...)
+	err := do()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.requests[at].outcome = outcomeOf(err)
@@ -88,8 +115,20 @@ func (r *record) count(o outcome) (n int) {
 	return n
 }
 
-// measurements that the tests write to.
-var faultMeasurements = []string{"m", "n"}
+// faultMeasurements are those that the tests write to. The last one is in a database of its own, whose points expire.
+var faultMeasurements = []string{"m", "n", "o", expiring}
+
+const (
+	expiring     = "r"
+	expiringKept = time.Hour
+)
+
+func databaseOf(measurement string) string {
+	if measurement == expiring {
+		return "expiring"
+	}
+	return "db"
+}
 
 // expected returns the rows of every measurement if exactly those unknown requests took effect whose bit is set.
 func (r *record) expected(bits int) map[string]map[string]string {
@@ -102,6 +141,9 @@ func (r *record) expected(bits int) map[string]map[string]string {
 		if q.outcome == unknown {
 			took = bits&1 == 1
 			bits >>= 1
+		}
+		if took && q.drop != "" {
+			clear(books[q.drop])
 		}
 		for _, p := range q.points {
 			if took {
@@ -116,6 +158,28 @@ func (r *record) expected(bits int) map[string]map[string]string {
 	return rows
 }
 
+// expire takes rows away that are not there and too old to have to be.
+func expire(want, got map[string]string) {
+	newest := int64(math.MinInt64)
+	for key := range want {
+		newest = max(newest, timeOf(key))
+	}
+	for key := range want {
+		if _, found := got[key]; !found && timeOf(key) < newest-int64(expiringKept) {
+			delete(want, key)
+		}
+	}
+}
+
+// timeOf is the inverse of rowKey.
+func timeOf(key string) int64 {
+	number, err := strconv.ParseUint(key[strings.LastIndexByte(key, ' ')+1:], 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	return int64(number ^ 1<<63)
+}
+
 // unknownMax bounds how many requests may be unknown at the same time, as every subset of them is tried.
 const unknownMax = 12
 
@@ -127,7 +191,9 @@ func (r *record) resolve(got map[string]map[string]string) error {
 		return fmt.Errorf("%d requests are unknown, too many to try", open)
 	}
 	for bits := range 1 << open {
-		if cmp.Equal(r.expected(bits), got) {
+		want := r.expected(bits)
+		expire(want[expiring], got[expiring])
+		if cmp.Equal(want, got) {
 			r.settle(bits)
 			return nil
 		}
@@ -167,7 +233,7 @@ func readEngine(e *Engine) (map[string]map[string]string, error) {
 	c := &complaints{}
 	for _, m := range faultMeasurements {
 		all[m] = map[string]string{}
-		source, err := e.Scan(context.Background(), Query{Database: "db", Measurement: m, Selection: everything()})
+		source, err := e.Scan(context.Background(), Query{Database: databaseOf(m), Measurement: m, Selection: everything()})
 		if errors.Is(err, ErrDatabaseNotFound) || errors.Is(err, ErrMeasurementNotFound) {
 			continue
 		}
@@ -194,12 +260,12 @@ func checkCopies(e *Engine) error {
 		places := map[string]segment.Source{}
 		view := e.store.Acquire(func() {
 			for _, s := range e.allShards() {
-				for i, snapshot := range s.snapshots(tableKey{"db", m}, 0) {
+				for i, snapshot := range s.snapshots(tableKey{databaseOf(m), m}, 0) {
 					places[fmt.Sprintf("memtable %d of shard %d", i, s.shard)] = snapshot.source(everything())
 				}
 			}
 		})
-		for _, s := range view.Segments("db", m) {
+		for _, s := range view.Segments(databaseOf(m), m) {
 			source, err := s.Scan(everything())
 			if err != nil {
 				source = brokenSource{err}

@@ -105,7 +105,7 @@ func (v *verifier) afterACleanStop(e *Engine) error {
 	if !compactAll(e) {
 		return fmt.Errorf("level 0 is not compacted: %+v", e.Status().Drain)
 	}
-	return v.look(e)
+	return nil // the third start looks at it
 }
 
 // counted are the files whose names count up.
@@ -151,14 +151,16 @@ func TestChecksFindWhatIsWrong(t *testing.T) {
 	good := r.copy()
 	for name, change := range map[string]func(){
 		"acknowledged and missing": func() {
-			r.requests = append(r.requests, request{[]testPoint{r.point("m", "s1", 3)}, acknowledged})
+			r.requests = append(r.requests, request{points: []testPoint{r.point("m", "s1", 3)}, outcome: acknowledged})
 		},
 		"refused and present": func() { r.requests[0].outcome = refused },
 		"half of a request": func() {
 			r.requests[0].points = append(slices.Clone(r.requests[0].points), r.point("m", "s1", 4))
 			r.requests[0].outcome = unknown
 		},
-		"an older value": func() { r.requests = append(r.requests, request{[]testPoint{r.point("m", "s1", 1)}, acknowledged}) },
+		"an older value": func() {
+			r.requests = append(r.requests, request{points: []testPoint{r.point("m", "s1", 1)}, outcome: acknowledged})
+		},
 	} {
 		r = good.copy()
 		change()

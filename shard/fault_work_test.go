@@ -51,7 +51,8 @@ var compressOnce = sync.OnceValue(func() error {
 		b.Times = append(b.Times, n)
 		b.Columns[0].Numbers = append(b.Columns[0].Numbers, 0)
 	}
-	b.Runs = []segment.Run{{Key: segment.AppendKey(nil, []segment.Tag{{Key: []byte("s"), Value: []byte("a")}}), Rows: 1000}}
+	tags := []segment.Tag{{Key: []byte("s"), Value: []byte("a")}}
+	b.Runs = []segment.Run{{Key: segment.AppendKey(nil, tags), Rows: 1000}}
 	var writers segment.WriterPool
 	var out bytes.Buffer
 	if _, err := writers.Write(&out, info, &oneBlock{b}); err != nil {
@@ -92,18 +93,20 @@ func faultOptions(fs vfs.FS) Options {
 
 // work is a server's life on a disk that may fail, several times over: it is opened, used, closed or killed.
 type work struct {
-	disk   *memory.FS
-	decide func(vfs.Op) fate
-	wrap   func(vfs.FS) vfs.FS // nil: nothing
-	record *record
-	alive  *atomic.Bool // false: the process of this life was killed
-	errs   []error      // what a caller was told, for no fault of his own
-	broken []error      // what must not happen whatever one call of the disk does
-	merged bool         // files of level 1 were merged
+	disk    *memory.FS
+	decide  func(vfs.Op) fate
+	wrap    func(vfs.FS) vfs.FS // nil: nothing
+	record  *record
+	alive   *atomic.Bool // false: the process of this life was killed
+	errs    []error      // what a caller was told, for no fault of his own
+	broken  []error      // what must not happen whatever the disk does
+	calm    bool         // at most one thing goes wrong, so nothing may stand still either
+	cut     *powerCut    // how the power went in this life; the next one begins with what it left
+	merged  bool         // files of level 1 were merged
+	expired bool         // and removed for their age
 }
 
-// run lives four lives, on a goroutine of its own: what calls run is not part of the stacks that tell sites apart, and
-// which life it is, is.
+// run lives four lives, on a goroutine of its own: what calls run is not part of the stacks that tell sites apart.
 func (w *work) run() {
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -143,6 +146,7 @@ func (w *work) life(shards int, use func(*Engine)) {
 		e, err := Open(o)
 		if err != nil {
 			w.note(err)
+			w.lose()
 			continue
 		}
 		gate.controller.Store(e.tier.controller)
@@ -152,15 +156,26 @@ func (w *work) life(shards int, use func(*Engine)) {
 			use(e)
 		}
 		w.note(errors.Join(err, w.close(e)))
+		w.lose()
 		if err == nil {
 			return
 		}
 	}
-	w.breaks("the engine could not be opened three times in a row: %w", errors.Join(w.errs...))
+	w.stands("the engine could not be opened three times in a row: %w", errors.Join(w.errs...))
 }
 
 func (w *work) breaks(format string, args ...any) {
+	if !w.alive.Load() {
+		return // whatever a killed process makes of it
+	}
 	w.broken = append(w.broken, fmt.Errorf(format, args...))
+}
+
+// stands is breaks for what ends by itself if nothing else goes wrong.
+func (w *work) stands(format string, args ...any) {
+	if w.calm {
+		w.breaks(format, args...)
+	}
 }
 
 // look compares what is there after the start with what the writers were told. A read may fail; if it does not, it must
@@ -186,6 +201,13 @@ func (w *work) close(e *Engine) error {
 	return err
 }
 
+// lose gives the next life what a power cut in this one has left.
+func (w *work) lose() {
+	if w.cut != nil {
+		w.disk, w.record, w.cut = w.cut.disk, w.cut.record, nil
+	}
+}
+
 // kill ends the process as kill -9 does. What Shutdown tries afterwards has no effect.
 func (w *work) kill() { w.alive.Store(false) }
 
@@ -201,14 +223,16 @@ func (w *work) first(e *Engine) {
 	w.burst(e)
 	w.put(e, "m", "s1", 0, day, 7)
 	w.seal(e)
+	w.put(e, "o", "s1", 0, 1)
 	w.refusedByTheGate(e)
 	w.compact(e)
-	for n := range int64(8) {
-		w.put(e, "n", "s1", n%3, n)
+	w.expire(e)
+	for n := range int64(8) { // as many files of a day as a merge within level 1 takes
+		w.note(w.record.put(e, w.record.point("n", "s1", n%3), w.record.point("n", "s1", n)))
 		w.seal(e)
 		w.compact(e)
 	}
-	w.put(e, "m", "s0", 0, 2*day)
+	w.put(e, "o", "s2", 1, day)
 	w.put(e, "m", "s3", 0, 2*day)
 }
 
@@ -217,7 +241,11 @@ func (w *work) second(e *Engine) {
 	for n := range int64(5) {
 		w.put(e, "m", fmt.Sprintf("s%d", n%4), (n%3)*day, n)
 	}
+	w.put(e, "o", "s1", 3)
 	w.seal(e)
+	w.put(e, "o", "s2", 4)
+	w.drop(e, "o")
+	w.put(e, "o", "s1", 0, 5)
 	for n := range int64(12) {
 		w.put(e, "m", fmt.Sprintf("s%d", n%5), n*day, n)
 	}
@@ -230,18 +258,26 @@ func (w *work) third(e *Engine) {
 	w.put(e, "n", "s2", 1, 2, 3)
 	w.compact(e)
 	w.put(e, "n", "s1", 1, 2, 3)
+	w.put(e, "o", "s1", 0, 6)
+	w.drop(e, "o")
 	w.kill()
 }
 
 // fourth replays, and is closed.
 func (w *work) fourth(e *Engine) {
 	w.put(e, "m", "s1", 0, day)
+	w.put(e, "o", "s2", 0, 7)
+	w.put(e, expiring, "s1", 20*day)
 	w.seal(e)
 	w.compact(e)
+	w.expireNow(e)
 }
 
 // put writes one point at each time, and one of a second series, which may be of another shard.
 func (w *work) put(e *Engine, measurement, series string, times ...int64) {
+	if !w.alive.Load() {
+		return
+	}
 	var points []testPoint
 	for i, t := range times {
 		points = append(points, w.record.point(measurement, series, t))
@@ -258,8 +294,40 @@ func (w *work) put(e *Engine, measurement, series string, times ...int64) {
 	synctest.Wait() // so that what follows does not depend on who is faster
 }
 
+// drop drops a measurement.
+func (w *work) drop(e *Engine, measurement string) {
+	if !w.alive.Load() {
+		return
+	}
+	w.note(w.record.drop(e, measurement))
+	synctest.Wait()
+}
+
+// expire brings points to level 1, sets a retention that is too short for some of them, and has those removed.
+func (w *work) expire(e *Engine) {
+	if !w.alive.Load() {
+		return
+	}
+	w.put(e, expiring, "s1", 0, 1, day)
+	w.put(e, expiring, "s2", day)
+	w.seal(e)
+	w.compact(e)
+	w.note(e.AlterRetention(context.Background(), databaseOf(expiring), expiringKept))
+	w.expireNow(e)
+}
+
+func (w *work) expireNow(e *Engine) {
+	before := e.store.Level(1).Segments
+	e.refreshRetention()
+	e.expire()
+	w.expired = w.expired || e.store.Level(1).Segments < before
+}
+
 // burst writes side by side, so that groups of the log have several frames.
 func (w *work) burst(e *Engine) {
+	if !w.alive.Load() {
+		return
+	}
 	var group sync.WaitGroup
 	errs := make([]error, 3)
 	for i := range errs {
@@ -307,6 +375,9 @@ func (w *work) refusedByTheGate(e *Engine) {
 }
 
 func (w *work) seal(e *Engine) {
+	if !w.alive.Load() {
+		return
+	}
 	fence, err := e.ForceSeal(context.Background())
 	if err == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -316,14 +387,17 @@ func (w *work) seal(e *Engine) {
 	w.note(err)
 	synctest.Wait()
 	if errors.Is(err, context.DeadlineExceeded) && e.FailedReadOnly() == nil {
-		w.breaks("a flush did not come to its end: %+v", e.Status().Shards)
+		w.stands("a flush did not come to its end: %+v", e.Status().Shards)
 	}
 }
 
 func (w *work) compact(e *Engine) {
+	if !w.alive.Load() {
+		return
+	}
 	before := e.store.Level(1).Segments
 	if !compactAll(e) && e.FailedReadOnly() == nil {
-		w.breaks("compaction did not come to its end: %+v", e.Status().Drain)
+		w.stands("compaction did not come to its end: %+v", e.Status().Drain)
 	}
 	w.merged = w.merged || e.store.Level(1).Segments < before
 }
