@@ -47,7 +47,7 @@ func TestABlockedSealPinsTheMemtableAndRefusesThePut(t *testing.T) {
 	}
 	gate.open.Store(true)
 	e.kick()
-	eventually(t, "the gate opens and the put succeeds", func() bool { return put(e, "db", at("a", taken, 0)) == nil })
+	eventually(t, "the gate opens and the put succeeds", func() bool { return put(e, "other", wide) == nil })
 	if generation := e.allShards()[0].Fill().Generation; generation != before.Generation+1 {
 		t.Errorf("generation %d after the gate opened, want %d", generation, before.Generation+1)
 	}
