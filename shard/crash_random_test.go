@@ -53,6 +53,7 @@ func (m *misfortune) decide(op vfs.Op) fate {
 // I1, I4, I9 and I12: calls fail one after the other, processes are killed, the power goes more than once, and still
 // nothing acknowledged is lost. A seed is one history.
 func TestAnyNumberOfFaultsLosesNothing(t *testing.T) {
+	skipUnderRace(t)
 	seeds := uint64(45)
 	if *faultsLong {
 		seeds = 5000

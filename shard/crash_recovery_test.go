@@ -29,6 +29,7 @@ func (w *work) restart() {
 // The second fault: while the engine recovers from a power cut, each call of the file system fails once, and the power
 // goes again before each that changes something.
 func TestADisturbedRecoveryLosesNothing(t *testing.T) {
+	skipUnderRace(t)
 	bubble(t, func(t *testing.T) {
 		failed := newFaultReport()
 		crashed := &crashReport{calls: tally{}, shares: map[share]int{}}
