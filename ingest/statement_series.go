@@ -179,8 +179,12 @@ func newListing(run *queryRun, limit, offset int) *listing {
 	return &listing{run: run, limit: limit, offset: offset, found: map[string]struct{}{}}
 }
 
-// listingSlack is how many texts more than needed are kept before they are sorted out.
-const listingSlack = 1000
+const (
+	// listingSlack is how many texts more than needed are kept before they are sorted out.
+	listingSlack = 1000
+	// listedMax is more than an answer can list.
+	listedMax = queryAnswerBytesMax / listedBytes
+)
 
 func (l *listing) add(text string) {
 	if _, known := l.found[text]; known || l.err != nil {
@@ -190,7 +194,7 @@ func (l *listing) add(text string) {
 		return
 	}
 	l.found[text] = struct{}{}
-	if keep := l.limit + l.offset; l.limit > 0 && len(l.found) >= 2*keep+listingSlack {
+	if keep := min(l.limit, listedMax) + min(l.offset, listedMax); l.limit > 0 && len(l.found) >= 2*keep+listingSlack {
 		l.keep(keep)
 	}
 }

@@ -177,6 +177,33 @@ func TestAViewOutlivesADrop(t *testing.T) {
 	}
 }
 
+// Directories in which nothing is left go at the next start.
+func TestAStartRemovesEmptyDirectories(t *testing.T) {
+	fsys := memory.New()
+	o := StoreOptions{FS: fsys, Dir: "data"}
+	s := openTestStore(t, o)
+	c := newTestCompactor(t, CompactorOptions{Store: s})
+	addL0(t, s, map[string][]row{"cpu": series("a", noon, 10, 1), "mem": series("a", noon, 10, 1)})
+	compactAll(t, c)
+	mustApply(t, s, Edit{Drops: []Drop{{"db", "cpu", 1000}}})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openTestStore(t, o)
+	if _, err := fsys.Stat("data/l1/db/cpu"); err == nil {
+		t.Error("the directory of a dropped measurement is still there")
+	}
+	if got := readRows(t, s, "mem"); len(got) != 10 {
+		t.Errorf("%d rows of the other measurement, want 10", len(got))
+	}
+	mustApply(t, s, Edit{Shards: 1, Floors: []uint64{1000}}) // the drop is over
+	addL0(t, s, map[string][]row{"cpu": series("a", noon, 10, 1)})
+	compactAll(t, newTestCompactor(t, CompactorOptions{Store: s}))
+	if got := readRows(t, s, "cpu"); len(got) != 10 {
+		t.Errorf("%d rows were written again, want 10", len(got))
+	}
+}
+
 // A merge whose input is dropped under it is given up without being called a failure; the others of its job count.
 func TestAMergeWhoseInputsAreDroppedIsGivenUp(t *testing.T) {
 	fsys := memory.New()

@@ -45,7 +45,7 @@ func TestExpired(t *testing.T) {
 func TestAMixedFileHoldsBackNoneOfItsOwnMerge(t *testing.T) {
 	mixed, day := spanOf(1, 0, 500), spanOf(2, 10, 20)
 	mixed.meta.Mixed, mixed.meta.Rank = true, 2
-	if got := appendExpired(nil, []*Segment{mixed, day}, 100); !slices.Equal(got, []uint64{2}) {
+	if got := appendExpired(nil, []*Segment{day, mixed}, 100); !slices.Equal(got, []uint64{2}) {
 		t.Errorf("got %v, want the file of the day", got)
 	}
 }

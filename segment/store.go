@@ -108,6 +108,7 @@ func (s *Store) open(r *replayed, found *inventory) error {
 	if err := s.sweep(r, found); err != nil {
 		return errors.Join(err, s.manifest.close())
 	}
+	s.removeEmptyDirs(filepath.Join(s.options.Dir, l1DirName))
 	s.nextID.Store(max(s.catalog.nextID, found.highestID+1))
 	s.install(s.firstVersion(), nil)
 	return nil

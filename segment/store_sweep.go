@@ -177,6 +177,21 @@ func (s *Store) sweep(r *replayed, found *inventory) error {
 	return s.syncQuarantine(quarantined)
 }
 
+// removeEmptyDirs deletes the directories under dir that hold nothing, as removed segments of level 1 leave them, and
+// tells whether dir itself is empty then. What can't be deleted stays; nothing depends on it. Only a start does this,
+// while nobody makes a file in one.
+func (s *Store) removeEmptyDirs(dir string) (empty bool) {
+	entries, err := s.options.FS.ReadDir(dir)
+	left := len(entries)
+	for _, entry := range entries {
+		path := filepath.Join(dir, entry.Name())
+		if entry.IsDir() && s.removeEmptyDirs(path) && s.options.FS.Remove(path) == nil {
+			left--
+		}
+	}
+	return err == nil && left == 0
+}
+
 // removeTemporary deletes what was being written when the process ended, and manifests that a newer one replaced.
 func (s *Store) removeTemporary(r *replayed, found *inventory) error {
 	paths := found.temporary

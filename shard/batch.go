@@ -223,7 +223,7 @@ func (t *batchTable) sizeBytes() int64 {
 // Append adds a copy of the point, and sorts p.Tags in place. Of fields with the same key the last one wins. A
 // *PointError says why a point can't be stored; the batch is then as it was.
 func (b *Batch) Append(p *Point) error {
-	if b.replayed != 0 && b.replayed < b.schema.tombstones.of(tableKey{b.database, string(p.Measurement)}) {
+	if b.replayed != 0 && b.isDropped(p.Measurement) {
 		b.skipped++ // its types need not be those of today
 		return nil
 	}
@@ -258,6 +258,12 @@ func (b *Batch) Append(p *Point) error {
 	b.last = m
 	b.store(m, p)
 	return nil
+}
+
+// isDropped tells whether a measurement was dropped after the frame that is replayed.
+func (b *Batch) isDropped(measurement []byte) bool {
+	dropped := &b.schema.tombstones
+	return !dropped.isEmpty() && b.replayed < dropped.of(tableKey{b.database, string(measurement)})
 }
 
 // measurement returns the table set of the name, made ready for this request.

@@ -135,6 +135,10 @@ func TestPointsBeyondTheRetentionAreRefused(t *testing.T) {
 	if got := len(rowsOf(t, again, "m")); got != 1 {
 		t.Errorf("%d rows after a crash, want the old one", got)
 	}
+	var refused *PointError
+	if err := put(again, "db", aged("a", 15*day, 1)); !errors.As(err, &refused) {
+		t.Errorf("right after a start a point of 15 days gets %v", err)
+	}
 }
 
 // Files of level 1 that are wholly beyond the retention are removed, also after a restart; younger ones, level 0,

@@ -13,14 +13,20 @@ type tombstones struct {
 	set atomic.Pointer[map[tableKey]uint64]
 }
 
+// isEmpty tells whether nothing is dropped.
+func (t *tombstones) isEmpty() bool {
+	set := t.set.Load()
+	return set == nil || len(*set) == 0
+}
+
 // of returns the sequence of the last drop that a measurement was part of, 0 if there was none, or if no row is left
 // that it could concern.
 func (t *tombstones) of(key tableKey) uint64 {
-	set := t.set.Load()
-	if set == nil || len(*set) == 0 {
+	if t.isEmpty() {
 		return 0
 	}
-	return max((*set)[key], (*set)[tableKey{database: key.database}])
+	set := *t.set.Load()
+	return max(set[key], set[tableKey{database: key.database}])
 }
 
 // add notes drops; a whole database stands under the empty measurement.
@@ -35,8 +41,7 @@ func (t *tombstones) add(drops []segment.Drop) {
 
 // forget lets go of the drops up to a floor that all shards have reached.
 func (t *tombstones) forget(floor uint64) {
-	set := t.set.Load()
-	if set == nil || len(*set) == 0 {
+	if t.isEmpty() {
 		return
 	}
 	next := t.clone()
