@@ -54,7 +54,48 @@ import (
 type ddl struct {
 	mu        sync.Mutex // one statement at a time, its I/O included; no write takes it
 	settleMu  sync.Mutex // one edit of drops at a time; taken after mu
-	unsettled []drop     // by sequence; guarded by Engine.commitMu
+	unsettled unsettledDrops
+}
+
+// unsettledDrops are the drops that no edit has recorded yet, by sequence. Its lock is held for moments, and none is
+// taken under it.
+type unsettledDrops struct {
+	mu    sync.Mutex
+	drops []drop
+}
+
+func (u *unsettledDrops) add(d drop) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.drops = append(u.drops, d)
+}
+
+// removeFirst takes out the drop that an edit has recorded.
+func (u *unsettledDrops) removeFirst() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.drops = slices.Delete(u.drops, 0, 1)
+}
+
+// upTo returns those up to a sequence.
+func (u *unsettledDrops) upTo(sequence uint64) []drop {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	count := 0
+	for count < len(u.drops) && u.drops[count].sequence <= sequence {
+		count++
+	}
+	return slices.Clone(u.drops[:count])
+}
+
+// below returns the sequence up to which every drop is settled, if that is below the given one.
+func (u *unsettledDrops) below(sequence uint64) uint64 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.drops) == 0 {
+		return sequence
+	}
+	return min(sequence, u.drops[0].sequence-1)
 }
 
 // DropMeasurement removes a measurement of a database and of its retention policies, and forgets its columns. It is no
@@ -121,7 +162,7 @@ func (e *Engine) commitDrop(find func() (drop, error)) (drop, *wal.Ticket, error
 	e.sequence++
 	d.sequence = e.sequence
 	ticket := e.log.Append(wal.Frame{Sequence: d.sequence, Type: frameDrop, Payload: payload})
-	e.noteDropLocked(d)
+	e.noteDrop(d)
 	return d, ticket, nil
 }
 
@@ -133,13 +174,13 @@ func (e *Engine) notChanging() error {
 	return nil
 }
 
-// noteDropLocked makes a drop take effect in memory.
-func (e *Engine) noteDropLocked(d drop) {
+// noteDrop makes a drop take effect in memory.
+func (e *Engine) noteDrop(d drop) {
 	e.schema.drop(d.records())
 	if d.measurement == "" {
 		e.retention.forget(d.databases)
 	}
-	e.ddl.unsettled = append(e.ddl.unsettled, d)
+	e.ddl.unsettled.add(d)
 }
 
 // dropRefusal is why the log takes no frame of a drop.
@@ -185,8 +226,12 @@ func (c *FlushController) unpinLocked(m *Memtable) {
 	}
 }
 
-// settleDrops records the durable drops that no edit has recorded yet.
+// settleDrops records the durable drops that no edit has recorded yet. It waits for nobody if there are none: the edit
+// of a drop goes on to unlink files, which may take its time.
 func (e *Engine) settleDrops() error {
+	if len(e.durableDrops()) == 0 {
+		return nil
+	}
 	e.ddl.settleMu.Lock()
 	defer e.ddl.settleMu.Unlock()
 	for _, d := range e.durableDrops() {
@@ -197,35 +242,15 @@ func (e *Engine) settleDrops() error {
 		if d.measurement != "" {
 			edit.Databases = d.databases // they may be known from rows alone that are gone now
 		}
-		if _, err := e.store.Apply(edit, nil); err != nil {
+		if _, err := e.store.Apply(edit, e.ddl.unsettled.removeFirst); err != nil {
 			return fmt.Errorf("record the drop of sequence %d: %w", d.sequence, err)
 		}
-		e.commitMu.Lock()
-		e.ddl.unsettled = slices.Delete(e.ddl.unsettled, 0, 1)
-		e.commitMu.Unlock()
 	}
 	return nil
 }
 
 // durableDrops returns the unsettled drops whose frames are durable.
-func (e *Engine) durableDrops() []drop {
-	e.commitMu.Lock()
-	defer e.commitMu.Unlock()
-	durable := e.durableSequence()
-	count := 0
-	for count < len(e.ddl.unsettled) && e.ddl.unsettled[count].sequence <= durable {
-		count++
-	}
-	return slices.Clone(e.ddl.unsettled[:count])
-}
-
-// settledLocked returns the sequence up to which every drop is settled, if that is below the given one.
-func (e *Engine) settledLocked(sequence uint64) uint64 {
-	if len(e.ddl.unsettled) == 0 {
-		return sequence
-	}
-	return min(sequence, e.ddl.unsettled[0].sequence-1)
-}
+func (e *Engine) durableDrops() []drop { return e.ddl.unsettled.upTo(e.durableSequence()) }
 
 // replayDrop does again what a frame says, unless the manifest has it already.
 func (e *Engine) replayDrop(f wal.Frame) error {
@@ -238,9 +263,7 @@ func (e *Engine) replayDrop(f wal.Frame) error {
 		return e.schema.tombstones.of(tableKey{name, d.measurement}) >= f.Sequence
 	})
 	if len(d.databases) > 0 {
-		e.commitMu.Lock()
-		e.noteDropLocked(d)
-		e.commitMu.Unlock()
+		e.noteDrop(d)
 		e.purge()
 	}
 	e.recovery.frames.Add(1)

@@ -203,7 +203,7 @@ func (e *Engine) dropPages(results []FlushResult) {
 func (e *Engine) floorsWithout(flushing *shardState, m *Memtable) []uint64 {
 	e.commitMu.Lock()
 	defer e.commitMu.Unlock()
-	durable, known := e.settledLocked(e.durableSequence()), e.store.Floors()
+	durable, known := e.ddl.unsettled.below(e.durableSequence()), e.store.Floors()
 	floors := make([]uint64, len(e.allShards()))
 	for i, s := range e.allShards() {
 		except := m
