@@ -50,7 +50,7 @@ func Check(fs vfs.FS, dataDir string, w io.Writer) error {
 }
 
 func checkLog(fs vfs.FS, dataDir string, w io.Writer) error {
-	report, err := wal.Check(fs, filepath.Join(dataDir, "wal"))
+	report, err := wal.Check(fs, filepath.Join(dataDir, "wal"), wal.Known{})
 	if err != nil {
 		return fmt.Errorf("check the write-ahead log: %w", err)
 	}

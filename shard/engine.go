@@ -192,9 +192,14 @@ func (e *Engine) openLog() error {
 	e.log, err = wal.Open(wal.Options{
 		FS: e.options.FS, Dir: filepath.Join(e.options.DataDir, "wal"), Logger: e.logger,
 		FileBytes: e.options.WAL.FileBytes, MaxBytes: e.options.WAL.MaxBytes,
-		Floor: lowest(e.store.Floors()), OnPoison: e.failed,
+		Known: e.knownOfLog(), OnPoison: e.failed,
 	})
 	return err
+}
+
+// knownOfLog is what the manifest tells about the log. Segments and floors are of frames that were synced before.
+func (e *Engine) knownOfLog() wal.Known {
+	return wal.Known{Floor: lowest(e.store.Floors()), Written: e.store.MaxSequence()}
 }
 
 // lowest returns the smallest of the floors; 0 when there is none.

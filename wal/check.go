@@ -23,18 +23,21 @@ type Report struct {
 	Files []FileReport
 	// Torn says where the next Open will cut off a group that was never acknowledged. It is empty if there is none.
 	Torn string
-	// Damage is empty if Open would succeed without a floor, except that the log may begin with any file.
+	// Damage is empty if Open would succeed. Files below the floor count too.
 	Damage []*CorruptionError
 }
 
 // Check reads all files of a log and changes nothing. The error is one of the file system; damage is in the report.
-func Check(fsys vfs.FS, dir string) (Report, error) {
+func Check(fsys vfs.FS, dir string, known Known) (Report, error) {
 	states, err := scanDir(fsys, dir, nil)
 	if err != nil {
 		return Report{}, err
 	}
 	v, damage := judge(states)
-	report := Report{Damage: damage}
+	report := Report{Damage: append(damage, known.missing(dir, states)...)}
+	if len(damage) == 0 && len(states) > 0 {
+		report.Damage = append(report.Damage, known.contradictions(states[v.current])...)
+	}
 	for _, st := range states {
 		report.Files = append(report.Files, FileReport{
 			Path: st.path, SizeBytes: st.sizeBytes, UsedBytes: st.end, Groups: st.groups, Frames: st.frames,
@@ -45,6 +48,17 @@ func Check(fsys vfs.FS, dir string) (Report, error) {
 		report.Torn = fmt.Sprintf("%s: %v", states[v.current].path, v.torn)
 	}
 	return report, nil
+}
+
+// missing reports what a log of these files lacks at its beginning.
+func (k Known) missing(dir string, states []fileState) []*CorruptionError {
+	if written := max(k.Floor, k.Written); len(states) == 0 && written > 0 {
+		return []*CorruptionError{noFile(dir, written)}
+	}
+	if len(states) == 0 || k == (Known{}) || states[0].damage != nil || states[0].header.FirstSequence <= k.Floor+1 {
+		return nil
+	}
+	return []*CorruptionError{firstMissing(dir, states[0].number, states[0].header, k.Floor)}
 }
 
 // Dump calls fn for each frame that can be read, in order, and changes nothing. It goes on behind damage with the next

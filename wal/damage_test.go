@@ -168,7 +168,7 @@ func TestATornTailDropsTheWholeLastGroup(t *testing.T) {
 // dropsLastGroup checks that a log has the frames 1 to 3, and takes others in their place.
 func dropsLastGroup(t *testing.T, name string, fsys *memory.FS) {
 	t.Helper()
-	report, err := Check(fsys, testDir)
+	report, err := Check(fsys, testDir, Known{})
 	if err != nil || len(report.Damage) > 0 {
 		t.Errorf("%s: check found %v, %v", name, report.Damage, err)
 	}
@@ -247,7 +247,7 @@ func TestDamageBeforeTheLastGroupRefuses(t *testing.T) {
 
 func TestAnotherVersionIsNotCalledDamage(t *testing.T) {
 	files, _ := oneFile(t)
-	changed := overwrite(files[fileName(1)], 8, "\x02")
+	changed := overwrite(files[fileName(1)], 8, "\x01")
 	_, err := Open(smallOptions(restore(t, with(files, fileName(1), changed))))
 	var damage *CorruptionError
 	if !errors.Is(err, ErrVersion) || errors.As(err, &damage) {

@@ -26,7 +26,8 @@ type encoder struct {
 
 // begin starts a group at offset.
 func (e *encoder) begin(file vfs.File, offset int64, header groupHeader) {
-	*e = encoder{file: file, offset: offset, chunk: header.append(e.chunk[:0])}
+	*e = encoder{file: file, offset: offset, chunk: header.append(e.chunk[:0]), summed: groupHeaderBytes}
+	e.crc = headerCRC(e.chunk)
 }
 
 // frame adds a frame. It doesn't keep the payload.

@@ -9,7 +9,7 @@ import (
 // The layout is described in FORMAT.md. All numbers are little endian.
 const (
 	fileMagic     = "LWEIRWAL"
-	formatVersion = 1
+	formatVersion = 2
 	groupMagic    = 0x50524757 // "WGRP"
 
 	fileHeaderBytes  = 64
@@ -17,6 +17,7 @@ const (
 	frameHeaderBytes = 16
 	footerBytes      = 8
 	trailerBodyBytes = 16
+	gapBodyBytes     = 16
 	trailerBytes     = groupHeaderBytes + trailerBodyBytes + footerBytes
 	alignment        = 8
 )
@@ -25,6 +26,7 @@ const (
 const (
 	kindFrames  = 1
 	kindTrailer = 2
+	kindGap     = 3
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -39,16 +41,17 @@ func groupBytes(bodyBytes int64) int64 { return groupHeaderBytes + bodyBytes + f
 
 // fileHeader stands at the start of each file.
 //
-//	+--------+---------+------+--------+------+-------------+----------------+-------------+------+-----+
-//	| magic  | version | zero | number | salt | first group | first sequence | previous CRC | zero | CRC |
-//	| 8      | 4       | 4    | 8      | 8    | 8           | 8              | 4            | 8    | 4   |
-//	+--------+---------+------+--------+------+-------------+----------------+-------------+------+-----+
+//	+--------+---------+------+--------+------+-------------+----------------+--------------+-----+-----+
+//	| magic  | version | zero | number | salt | first group | first sequence | previous CRC | log | CRC |
+//	| 8      | 4       | 4    | 8      | 8    | 8           | 8              | 4            | 8   | 4   |
+//	+--------+---------+------+--------+------+-------------+----------------+--------------+-----+-----+
 type fileHeader struct {
 	Number        uint64
 	Salt          uint64 // random; no client can guess it, so no payload can pass for a group header
 	FirstGroup    uint64 // number of the first group
 	FirstSequence uint64 // sequence of the first frame
 	PreviousCRC   uint32 // of the group before the first: the trailer of the file before
+	Log           uint64 // random for each log, the same in all of its files
 }
 
 func (h fileHeader) encode() []byte {
@@ -60,6 +63,7 @@ func (h fileHeader) encode() []byte {
 	binary.LittleEndian.PutUint64(buf[32:], h.FirstGroup)
 	binary.LittleEndian.PutUint64(buf[40:], h.FirstSequence)
 	binary.LittleEndian.PutUint32(buf[48:], h.PreviousCRC)
+	binary.LittleEndian.PutUint64(buf[52:], h.Log)
 	binary.LittleEndian.PutUint32(buf[60:], crc32.Checksum(buf[:60], castagnoli))
 	return buf
 }
@@ -84,6 +88,7 @@ func decodeFileHeader(buf []byte) (fileHeader, error) {
 		FirstGroup:    binary.LittleEndian.Uint64(buf[32:]),
 		FirstSequence: binary.LittleEndian.Uint64(buf[40:]),
 		PreviousCRC:   binary.LittleEndian.Uint32(buf[48:]),
+		Log:           binary.LittleEndian.Uint64(buf[52:]),
 	}, nil
 }
 
@@ -180,12 +185,42 @@ type trailer struct {
 
 // encodeTrailer returns the whole group and the CRC in its footer.
 func encodeTrailer(header groupHeader, t trailer) (group []byte, crc uint32) {
-	header.Kind, header.BodyBytes = kindTrailer, trailerBodyBytes
+	header.Kind = kindTrailer
+	return encodeNumbers(header, t.Successor, t.NextSequence)
+}
+
+// encodeGap returns a group that says with which sequence the log goes on, and its CRC. Only a repair writes one.
+func encodeGap(header groupHeader, next uint64) (group []byte, crc uint32) {
+	header.Kind = kindGap
+	return encodeNumbers(header, next, 0)
+}
+
+// encodeNumbers returns a group whose body is two numbers.
+func encodeNumbers(header groupHeader, first, second uint64) (group []byte, crc uint32) {
+	header.BodyBytes = trailerBodyBytes
 	group = header.append(make([]byte, 0, trailerBytes))
-	group = binary.LittleEndian.AppendUint64(group, t.Successor)
-	group = binary.LittleEndian.AppendUint64(group, t.NextSequence)
-	crc = crc32.Checksum(group, castagnoli)
+	group = binary.LittleEndian.AppendUint64(group, first)
+	group = binary.LittleEndian.AppendUint64(group, second)
+	crc = groupCRC(group)
 	return appendFooter(group, crc), crc
+}
+
+// groupCRC is the CRC of a group, given all of it but the footer. It leaves out the CRC in the header: the CRC of
+// bytes and of their own CRC behind them is a constant, and then the header would not be in it, nor the chain.
+func groupCRC(covered []byte) uint32 {
+	return crc32.Update(headerCRC(covered), castagnoli, covered[groupHeaderBytes:])
+}
+
+// headerCRC is the CRC that a group's header ends with, with which the group's begins.
+func headerCRC(header []byte) uint32 {
+	return crc32.Checksum(header[:groupHeaderBytes-4], castagnoli)
+}
+
+func decodeGap(body []byte) (next uint64, ok bool) {
+	if len(body) != gapBodyBytes {
+		return 0, false
+	}
+	return binary.LittleEndian.Uint64(body), true
 }
 
 func decodeTrailer(body []byte) (trailer, bool) {

@@ -65,9 +65,10 @@ func encodeGroup(t testing.TB, header groupHeader, frames ...Frame) (string, uin
 
 var goldenHeader = fileHeader{
 	Number: 3, Salt: 0x1122334455667788, FirstGroup: 21, FirstSequence: 100, PreviousCRC: 0xaabbccdd,
+	Log: 0x0102030405060708,
 }
 
-// encodeFile returns a file of two groups and a trailer.
+// encodeFile returns a file of two groups, a gap and a trailer.
 func encodeFile(t testing.TB) string {
 	t.Helper()
 	h := groupHeader{File: 3, Group: 21, Salt: goldenHeader.Salt, PreviousCRC: goldenHeader.PreviousCRC}
@@ -77,8 +78,10 @@ func encodeFile(t testing.TB) string {
 	h.Group, h.PreviousCRC = 22, crc
 	second, crc := encodeGroup(t, h, Frame{Sequence: 102, Type: 1})
 	h.Group, h.PreviousCRC = 23, crc
-	end, _ := encodeTrailer(h, trailer{Successor: 4, NextSequence: 103})
-	return string(goldenHeader.encode()) + first + second + string(end)
+	gap, crc := encodeGap(h, 110)
+	h.Group, h.PreviousCRC = 24, crc
+	end, _ := encodeTrailer(h, trailer{Successor: 4, NextSequence: 110})
+	return string(goldenHeader.encode()) + first + second + string(gap) + string(end)
 }
 
 func TestTheFormatStaysAsItIs(t *testing.T) {

@@ -26,7 +26,7 @@ func reseal(data []byte) {
 		return
 	}
 	footer := data[end-footerBytes:]
-	binary.LittleEndian.PutUint64(footer, uint64(crc32.Checksum(data[:end-footerBytes], castagnoli)))
+	binary.LittleEndian.PutUint64(footer, uint64(groupCRC(data[:end-footerBytes])))
 }
 
 // FuzzOpenGroup opens a file with arbitrary bytes behind its header. Whatever is accepted must be what the encoder

@@ -19,6 +19,7 @@ import (
 // allocation.mu, queue.mu.
 type Log struct {
 	options Options
+	id      uint64
 	queue   *queue
 	files   *fileSet
 	spare   *spareKeeper
@@ -79,6 +80,7 @@ func (l *Log) start(found recovered) error {
 	if err != nil {
 		return err
 	}
+	l.id = current.header.Log
 	l.queue = newQueue(current.sequence, l.options.groupBytesMax())
 	l.files = newFileSet(found.sealed, current)
 	l.synced.Store(current.sequence - 1)
@@ -98,7 +100,7 @@ func (l *Log) openCurrent(current *fileState) (vfs.File, error) {
 	if current.number > 0 {
 		return l.options.FS.OpenFile(current.path, os.O_RDWR, 0)
 	}
-	header := fileHeader{Number: 1, Salt: newSalt(), FirstGroup: 1, FirstSequence: 1}
+	header := fileHeader{Number: 1, Salt: newSalt(), FirstGroup: 1, FirstSequence: 1, Log: l.options.newID()}
 	file, sizeBytes, err := l.spare.take(header)
 	*current = fileState{
 		number: 1, sizeBytes: sizeBytes, header: header, end: fileHeaderBytes, group: 1, sequence: 1,
@@ -110,6 +112,9 @@ func (l *Log) openCurrent(current *fileState) (vfs.File, error) {
 // ascend without gaps from LastSequence() + 1; anything else is a bug of the caller and panics. The caller asks Room
 // first, and doesn't touch the payload until the ticket is done.
 func (l *Log) Append(f Frame) *Ticket { return l.queue.push(f) }
+
+// ID is the random number of this log, which all its files have and no other log has. It is never 0.
+func (l *Log) ID() uint64 { return l.id }
 
 // LastSequence is the sequence of the newest frame that was handed over, 0 if there never was one. The frame itself
 // may have been trimmed.

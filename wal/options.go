@@ -27,13 +27,23 @@ type Options struct {
 	// MaxBytes bounds the bytes of all groups in the log, at least two files. The disk holds up to two files more:
 	// the spare and the unused rest of the current file.
 	MaxBytes int64
-	// Floor is the highest sequence up to which no frame is needed any more. Files that hold only such frames may
-	// be missing or damaged.
-	Floor uint64
+	Known
 	// OnPoison, if set, is called once, before any ticket fails, when a write or sync has failed. It must not call
 	// Close.
 	OnPoison func(error)
 	Logger   *zap.Logger // nil logs nothing
+}
+
+// Known is what the caller knows of a log from elsewhere. The zero value is no knowledge.
+type Known struct {
+	// Floor is the highest sequence up to which no frame is needed any more. Files that hold only such frames may
+	// be missing or damaged.
+	Floor uint64
+	// Written is the highest sequence of which the caller knows that it was synced. A log that ends before it has lost
+	// frames.
+	Written uint64
+	// ID is the log's; 0: any. A log of another ID is refused.
+	ID uint64
 }
 
 // Validate returns every problem of the options at once.
@@ -54,6 +64,14 @@ func (o Options) Validate() error {
 			o.MaxBytes, o.FileBytes))
 	}
 	return errors.Join(problems...)
+}
+
+// newID is the ID of a log that is about to begin.
+func (k Known) newID() uint64 {
+	for k.ID == 0 {
+		k.ID = newSalt()
+	}
+	return k.ID
 }
 
 // groupBytesMax bounds a group of several frames, so that recovery needs little memory and a file is filled well.

@@ -47,11 +47,22 @@ func recoverLog(o Options) (recovered, error) {
 }
 
 func missingLog(o Options) error {
-	if o.Floor == 0 {
+	written := max(o.Floor, o.Written)
+	if written == 0 {
 		return nil
 	}
-	return corruption(filepath.Join(o.Dir, fileName(1)), 0,
-		"there is no file at all, though frames up to %d were written", o.Floor)
+	return noFile(o.Dir, written)
+}
+
+func noFile(dir string, written uint64) *CorruptionError {
+	return corruption(filepath.Join(dir, fileName(1)), 0,
+		"there is no file at all, though frames up to %d were written", written)
+}
+
+// firstMissing is the damage of a log whose oldest file begins behind the first frame that is needed.
+func firstMissing(dir string, oldest uint64, header fileHeader, floor uint64) *CorruptionError {
+	return corruption(filepath.Join(dir, fileName(oldest-1)), 0,
+		"the file is missing: frame %d is needed, the log starts with frame %d", floor+1, header.FirstSequence)
 }
 
 func recoverFiles(o Options, numbers []uint64) (recovered, error) {
@@ -64,6 +75,9 @@ func recoverFiles(o Options, numbers []uint64) (recovered, error) {
 		return recovered{}, err
 	}
 	v, damage := judge(states)
+	if len(damage) == 0 {
+		damage = o.Known.contradictions(states[v.current])
+	}
 	if len(damage) > 0 {
 		return recovered{}, damage[0]
 	}
@@ -87,6 +101,23 @@ func recoverFiles(o Options, numbers []uint64) (recovered, error) {
 	return r, nil
 }
 
+// contradictions compares a log without damage, given by its last file, with what is known of it.
+func (k Known) contradictions(current fileState) (damage []*CorruptionError) {
+	if id := current.header.Log; k.ID != 0 && id != k.ID {
+		damage = append(damage, corruption(current.path, 0, "the file is of log %016x, and log %016x belongs here",
+			id, k.ID))
+	}
+	if last := current.sequence - 1; last < k.Written {
+		why := "nothing lies behind it"
+		if current.bad != nil {
+			why = current.bad.reason
+		}
+		damage = append(damage, corruption(current.path, current.end,
+			"the log ends with frame %d, though frames up to %d were durable: %s", last, k.Written, why))
+	}
+	return damage
+}
+
 // neededFiles drops the files that end at or below the floor: those before the newest file that starts at or below
 // floor + 1.
 func neededFiles(o Options, numbers []uint64) ([]uint64, error) {
@@ -99,9 +130,7 @@ func neededFiles(o Options, numbers []uint64) ([]uint64, error) {
 			return numbers[i:], nil
 		}
 		if i == 0 {
-			path := filepath.Join(o.Dir, fileName(numbers[0]-1))
-			return nil, corruption(path, 0, "the file is missing: frame %d is needed, the log starts with frame %d",
-				o.Floor+1, header.FirstSequence)
+			return nil, firstMissing(o.Dir, numbers[0], header, o.Floor)
 		}
 	}
 	return nil, nil

@@ -66,8 +66,9 @@ func (l *Log) replayFile(found sealedFile, buffer *[]byte, after uint64, fn func
 		if err != nil {
 			return replayError(path, s.offset, err)
 		}
-		if g.header.Kind == kindTrailer {
-			return nil
+		if g.header.Kind != kindFrames {
+			s.skip(g)
+			continue
 		}
 		err = s.frames(g, func(_ int64, f Frame) error {
 			if f.Sequence <= after {

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 )
 
@@ -86,7 +85,7 @@ func (s *scanner) next() (scannedGroup, error) {
 		return scannedGroup{}, s.readError(err)
 	}
 	covered, footer := buf[:sizeBytes-footerBytes], buf[sizeBytes-footerBytes:]
-	crc := crc32.Checksum(covered, castagnoli)
+	crc := groupCRC(covered)
 	if binary.LittleEndian.Uint64(footer) != uint64(crc) {
 		return scannedGroup{}, s.bad("the checksum of group %d is wrong", s.group)
 	}
@@ -105,6 +104,13 @@ func (s *scanner) notAGroup(buf []byte) error {
 		}
 	}
 	return s.bad("there is no header of group %d", s.group)
+}
+
+// skip moves on behind a group without frames that was read before and found to be whole.
+func (s *scanner) skip(g scannedGroup) {
+	if next, ok := decodeGap(g.body); ok && g.header.Kind == kindGap {
+		s.sequence = next
+	}
 }
 
 // frames calls visit for each frame of a group, with the frame's offset in the file.

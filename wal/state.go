@@ -126,6 +126,12 @@ func (st *fileState) add(s *scanner, g scannedGroup, frame func(int64, Frame) er
 			return corruption(st.path, g.offset, "the trailer has %d bytes", len(g.body))
 		}
 		st.sealed = &sealed
+	case kindGap:
+		next, ok := decodeGap(g.body)
+		if !ok || next < s.sequence {
+			return corruption(st.path, g.offset, "group %d is no gap behind frame %d", g.header.Group, s.sequence-1)
+		}
+		s.sequence = next
 	default:
 		return corruption(st.path, g.offset, "group %d has the unknown kind %d", g.header.Group, g.header.Kind)
 	}
@@ -201,6 +207,8 @@ func continues(st, next fileState) *CorruptionError {
 			st.group, fileName(next.number))
 	case next.damage != nil:
 		return nil // reported once, for next itself
+	case next.header.Log != st.header.Log:
+		return corruption(next.path, 0, "the file is of another log than file %s", fileName(st.number))
 	case st.sealed.Successor != next.number || next.header.FirstGroup != st.group ||
 		next.header.PreviousCRC != st.previousCRC || next.header.FirstSequence != st.sealed.NextSequence:
 		return corruption(next.path, 0, "the file doesn't continue file %s", fileName(st.number))

@@ -165,6 +165,7 @@ func (w *writer) rotate(sequence uint64) error {
 	end, crc := encodeTrailer(w.groupHeader(), trailer{Successor: number, NextSequence: sequence})
 	header := fileHeader{
 		Number: number, Salt: newSalt(), FirstGroup: w.group + 1, FirstSequence: sequence, PreviousCRC: crc,
+		Log: w.header.Log,
 	}
 	file, sizeBytes, err := w.log.spare.take(header)
 	if err != nil {
