@@ -126,6 +126,7 @@ func newServer(
 	limits.UnreadRefusalBytes = loaded.Config.Admission.UnreadRefusalBytes
 	limits.BodyTimeout = loaded.Config.HTTP.BodyTimeout
 	limits.ConnectionsMax = loaded.Config.HTTP.MaxConnections
+	limits.Line = lineLimits(&loaded.Config)
 	handler, err := ingest.NewHandler(ingest.Options{
 		Engine: engine, Logger: logger, Version: cli.Version(), Scan: scan.Scan, Tokens: tokens, Limits: limits,
 	})
@@ -138,6 +139,19 @@ func newServer(
 	options.IdleTimeout = loaded.Config.HTTP.IdleTimeout
 	options.CertificateFile, options.KeyFile = loaded.Config.HTTP.TLSCert, loaded.Config.HTTP.TLSKey
 	return ingest.NewServer(options)
+}
+
+// lineLimits translates the configuration.
+func lineLimits(c *config.Config) ingest.LineLimits {
+	return ingest.LineLimits{
+		LinesMax:          c.Limits.LinesPerRequest,
+		PointsMax:         c.Limits.PointsPerRequest,
+		LineBytesMax:      c.Limits.LineBytes,
+		TagsMax:           c.Limits.TagsPerLine,
+		FieldsMax:         c.Limits.FieldsPerLine,
+		SeriesKeyBytesMax: c.Limits.SeriesKeyBytes,
+		StringBytesMax:    c.Limits.StringBytes,
+	}
 }
 
 // engineOptions translates the configuration.

@@ -17,6 +17,7 @@ type requestError struct {
 	reason  string // counts in metrics
 	message string
 	closes  bool // the connection can't carry another request
+	line    bool // the request is one line, which is bad
 	// retryAfter is when another try has a chance; 0: at any time, if the status is 503.
 	retryAfter time.Duration
 }
@@ -29,6 +30,15 @@ var (
 		status: http.StatusRequestEntityTooLarge, reason: reasonTooLarge,
 		message: "the body is longer than http.max_body_bytes, or takes more memory than http.in_flight_bytes allows;" +
 			" nothing of it is stored; send fewer lines at once",
+	}
+	errLineTooLarge = &requestError{
+		status: http.StatusBadRequest, reason: reasonTooLarge, line: true,
+		message: "the line can never be stored: it is longer than http.max_body_bytes, or takes more memory than" +
+			" http.in_flight_bytes allows",
+	}
+	errFormTooLarge = &requestError{
+		status: http.StatusRequestEntityTooLarge, reason: reasonTooLarge,
+		message: fmt.Sprintf("the form is longer than %d bytes", queryBodyBytesMax),
 	}
 	errBodyTruncated = &requestError{
 		status: http.StatusBadRequest, reason: reasonTruncated, closes: true,
@@ -81,6 +91,7 @@ type failure struct {
 	cause      string // of backpressure
 	retryAfter time.Duration
 	closes     bool
+	line       bool   // the request is one line, which is bad
 	allow      string // methods of the path
 	lines      *linesError
 	internal   bool // worth a log entry
@@ -108,10 +119,12 @@ func describe(err error) failure {
 	case errors.As(err, &refused):
 		return failure{
 			status: refused.status, reason: refused.reason, message: refused.message, closes: refused.closes,
-			retryAfter: refused.retryAfter,
+			retryAfter: refused.retryAfter, line: refused.line,
 		}
 	case errors.As(err, &tooLarge):
 		return describeTooLarge(tooLarge)
+	case errors.Is(err, ErrTooManyLines), errors.Is(err, ErrTooManyPoints):
+		return describeTooMany(err)
 	case errors.As(err, &method):
 		return failure{
 			status: http.StatusMethodNotAllowed, reason: reasonRequest, message: err.Error(), allow: method.allow,
@@ -145,7 +158,19 @@ func describeTooLarge(err *shard.TooLargeError) failure {
 		message: err.Error() + "; send fewer lines at once",
 	}
 	if err.Points == 1 {
-		f.status, f.message = http.StatusBadRequest, "the line can never be stored: "+err.Error()
+		f.status, f.message, f.line = http.StatusBadRequest, "the line can never be stored: "+err.Error(), true
+	}
+	return f
+}
+
+// describeTooMany tells a client to split a body that has more lines or points than allowed.
+func describeTooMany(err error) failure {
+	f := failure{
+		status: http.StatusRequestEntityTooLarge, reason: reasonTooManyLines,
+		message: err.Error() + "; nothing of it is stored; send fewer lines at once",
+	}
+	if errors.Is(err, ErrTooManyPoints) {
+		f.reason = reasonTooManyPoints
 	}
 	return f
 }

@@ -134,6 +134,9 @@ func (s shape) message(f failure) string {
 	if s == shapeV1 && f.lines != nil {
 		return linesV1(f.lines)
 	}
+	if s == shapeV1 && f.line {
+		return partialWrite + defuse(f.message) + "; dropped=1"
+	}
 	message := f.message
 	if f.lines != nil {
 		message = s.lines(f.lines)
@@ -144,11 +147,14 @@ func (s shape) message(f failure) string {
 	return message
 }
 
+// partialWrite begins what version 1 says of bad lines: Telegraf, of any age, drops a batch that is answered so.
+const partialWrite = "partial write: "
+
 // linesV1 tells of refused lines as InfluxDB 1 does. Telegraf's v1 output drops the batch for this text, which is
 // right: the good lines are stored.
 func linesV1(e *linesError) string {
 	var b strings.Builder
-	b.WriteString("partial write: ")
+	b.WriteString(partialWrite)
 	for _, line := range e.errors {
 		fmt.Fprintf(&b, "unable to parse '%s': line %d: %s; ", defuse(line.Text), line.Line, defuse(line.Reason))
 	}
@@ -210,5 +216,5 @@ func headerText(message string) string {
 	return b.String()
 }
 
-// quote shows text of a request in a message: printable and of bounded length.
-func quote(text string) string { return `"` + sanitize(text, quoteBytesMax) + `"` }
+// quote shows text of a request in a message: printable, of bounded length, and nothing that a client acts on.
+func quote(text string) string { return `"` + defuse(sanitize(text, quoteBytesMax)) + `"` }

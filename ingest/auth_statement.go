@@ -22,8 +22,9 @@ func needStatements(rights *auth.Rights, r *http.Request) error {
 	if rights.Admin {
 		return nil
 	}
-	r.Body = http.MaxBytesReader(nil, r.Body, queryBodyBytesMax)
-	_ = r.FormValue("q") // reads the form, in whichever form the body is; the endpoint says what is wrong with it
+	if err := readForm(nil, r); err != nil {
+		return err
+	}
 	if r.MultipartForm != nil && len(r.MultipartForm.File) > 0 {
 		return errNotAdmin // statements in a file, which are not looked into
 	}

@@ -34,6 +34,13 @@ type intake struct {
 	maxBytes int
 	// before, if set, runs before each read with the bytes received so far; an error ends the intake.
 	before func(receivedBytes int64) error
+	// oneLine, if set, tells whether what has come of a stream that is too long can be a part of one single line.
+	oneLine func(received []byte) bool
+	// tooLong tells that the stream is known to be longer than maxBytes: it is read only as far as it takes to tell
+	// which refusal it gets.
+	tooLong bool
+	// cut tells that the stream may break off: what has come by then counts.
+	cut bool
 }
 
 // read returns the whole stream. hintBytes is the expected length, negative if there is none. The buffer is the
@@ -49,6 +56,10 @@ func (in *intake) read(source io.Reader, hintBytes int) (*buffer, error) {
 	}
 	for err == nil {
 		if len(b.bytes) == cap(b.bytes) {
+			if in.tooLong && !in.isOneLine(b.bytes) {
+				err = errBodyTooLarge
+				break
+			}
 			var grown *buffer
 			if grown, err = in.grow(b, in.nextSize(len(b.bytes), hintBytes)); err != nil {
 				break
@@ -57,13 +68,18 @@ func (in *intake) read(source io.Reader, hintBytes int) (*buffer, error) {
 		}
 		err = in.readOnce(source, b)
 	}
-	if errors.Is(err, io.EOF) {
+	if errors.Is(err, io.EOF) || in.cut && errors.Is(err, io.ErrUnexpectedEOF) {
 		return b, nil
+	}
+	if errors.Is(err, errBodyTooLarge) && in.isOneLine(b.bytes) {
+		err = errLineTooLarge
 	}
 	in.claim.shrink(int64(cap(b.bytes)))
 	in.pool.put(b)
 	return nil, err
 }
+
+func (in *intake) isOneLine(received []byte) bool { return in.oneLine != nil && in.oneLine(received) }
 
 // readOnce reads into the free room of a buffer, to one byte above the limit at most.
 func (in *intake) readOnce(source io.Reader, b *buffer) error {

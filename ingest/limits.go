@@ -15,8 +15,11 @@ const (
 	stringBytesLimit    = 1 << 20
 )
 
-// LineLimits bound one line. A line beyond one of them is refused, never cut; its neighbours stand.
+// LineLimits bound the lines of a body: how many there are, and what one of them holds. A line that holds too much is
+// refused, never cut, and its neighbours stand; a body of too many is refused whole.
 type LineLimits struct {
+	LinesMax          int // in a body, with blank lines and comments; a string over several lines is part of one
+	PointsMax         int // in a body
 	LineBytesMax      int // from the first byte to the line break, line breaks inside strings included
 	TagsMax           int
 	FieldsMax         int // with those that a later one of the same key overrides
@@ -27,6 +30,8 @@ type LineLimits struct {
 // DefaultLineLimits are InfluxDB's where it has one.
 func DefaultLineLimits() LineLimits {
 	return LineLimits{
+		LinesMax:          2_000_000,
+		PointsMax:         1_000_000,
 		LineBytesMax:      4 << 20,
 		TagsMax:           256,
 		FieldsMax:         1024,
@@ -38,6 +43,8 @@ func DefaultLineLimits() LineLimits {
 // replayLimits hold no line back that some configuration has let in before.
 func replayLimits() LineLimits {
 	return LineLimits{
+		LinesMax:          TextBytesMax,
+		PointsMax:         TextBytesMax,
 		LineBytesMax:      TextBytesMax,
 		TagsMax:           TextBytesMax,
 		FieldsMax:         TextBytesMax,
@@ -49,6 +56,8 @@ func replayLimits() LineLimits {
 // Validate returns every problem at once.
 func (l LineLimits) Validate() error {
 	return errors.Join(
+		limitWithin("lines per request", l.LinesMax, TextBytesMax),
+		limitWithin("points per request", l.PointsMax, TextBytesMax),
 		limitWithin("line bytes", l.LineBytesMax, TextBytesMax),
 		limitWithin("tags per line", l.TagsMax, seriesKeyBytesLimit),
 		limitWithin("fields per line", l.FieldsMax, TextBytesMax),

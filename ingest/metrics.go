@@ -26,12 +26,15 @@ const (
 	outcomeAccepted = "accepted"
 	reasonLines     = "bad_lines"   // the good ones are stored
 	reasonRequest   = "bad_request" // route, parameters, encoding
-	reasonTooLarge  = "too_large"
+	reasonTooLarge  = "too_large"   // bytes, of the body or of its batch
 	reasonTruncated = "truncated"
 	reasonStalled   = "stalled"
 	reasonSchema    = "schema_unsettled"
 	reasonGone      = "client_gone"
 	reasonInternal  = "internal"
+
+	reasonTooManyLines  = "too_many_lines"
+	reasonTooManyPoints = "too_many_points"
 
 	reasonUnauthorized = "unauthorized"      // no token, or one that is not known
 	reasonForbidden    = "forbidden"         // the token is not good for this
@@ -40,8 +43,9 @@ const (
 )
 
 func outcomes() []string {
-	return append(shard.Causes(), outcomeAccepted, reasonLines, reasonRequest, reasonTooLarge, reasonTruncated,
-		reasonStalled, reasonSchema, reasonGone, reasonInternal, reasonUnauthorized, reasonForbidden, reasonTokens)
+	return append(shard.Causes(), outcomeAccepted, reasonLines, reasonRequest, reasonTooLarge,
+		reasonTooManyLines, reasonTooManyPoints, reasonTruncated, reasonStalled, reasonSchema, reasonGone,
+		reasonInternal, reasonUnauthorized, reasonForbidden, reasonTokens)
 }
 
 // accessReasons are why requests of any kind are refused before their endpoint is asked.

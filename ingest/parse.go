@@ -67,7 +67,7 @@ func NewParser(limits LineLimits) *Parser { return &Parser{limits: limits} }
 
 // Parse hands every good line of the body to the Appender, in order, and reports the others. Lines without a timestamp
 // get the default time, truncated to the precision. An error ends the parse: it is the Appender's, other than a
-// *shard.PointError, or ErrTextTooLarge.
+// *shard.PointError, or ErrTextTooLarge, ErrTooManyLines or ErrTooManyPoints.
 func (p *Parser) Parse(body []byte, precision Precision, defaultTime time.Time, to Appender) (Result, error) {
 	if len(body) > TextBytesMax {
 		return Result{}, ErrTextTooLarge
@@ -75,6 +75,9 @@ func (p *Parser) Parse(body []byte, precision Precision, defaultTime time.Time, 
 	p.start(body, precision, defaultTime)
 	defer p.release()
 	for p.lines.scan() {
+		if p.lines.count > p.limits.LinesMax {
+			break
+		}
 		switch err := p.parseLine(to); {
 		case err == nil:
 			p.result.Points++
@@ -82,6 +85,12 @@ func (p *Parser) Parse(body []byte, precision Precision, defaultTime time.Time, 
 		case !errors.Is(err, errRefused):
 			return Result{}, err
 		}
+		if p.result.Points > p.limits.PointsMax {
+			return Result{}, ErrTooManyPoints
+		}
+	}
+	if p.lines.count > p.limits.LinesMax {
+		return Result{}, ErrTooManyLines
 	}
 	p.keep(len(body))
 	return p.result, nil
@@ -114,7 +123,11 @@ func (p *Parser) parseLine(to Appender) error {
 	line := &p.lines.line
 	if line.end-line.begin > p.limits.LineBytesMax {
 		p.stale = true
-		return p.refuse(FaultLimit, "line is longer than %d bytes", p.limits.LineBytesMax)
+		return p.refuse(FaultLineBytes, "line is longer than %d bytes", p.limits.LineBytesMax)
+	}
+	if p.lines.text[line.end-1] == '\r' {
+		p.stale = true
+		return p.refuse(FaultSyntax, `the line ends in a carriage return, \r, which InfluxDB takes for a part of it`)
 	}
 	if p.stale || line.gap {
 		p.decoder = lineprotocol.NewDecoderWithBytes(p.lines.text[line.start:])
@@ -139,8 +152,7 @@ func (p *Parser) parseLine(to Appender) error {
 // the line by itself: nothing in the line hides a line break from it, or looks like one to it.
 func (p *Parser) decoderRecovers() bool {
 	line := &p.lines.line
-	text := bytes.TrimSuffix(p.lines.text[line.start:line.end], []byte{'\r'})
-	return line.plain && bytes.IndexByte(text, '\r') < 0
+	return line.plain && bytes.IndexByte(p.lines.text[line.start:line.end], '\r') < 0
 }
 
 // keep adds the accepted lines up to the offset to the ranges, once there is a refused line.

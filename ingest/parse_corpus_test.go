@@ -116,12 +116,19 @@ var corpusDifferences = map[string]string{
 	"\t\n\t\n\n\t\n\t":       "a tab at the start of a line is white space, as in InfluxDB",
 	corpusControlsInComments: "a comment may hold control characters, as in InfluxDB",
 
+	"\r\n\r\n\r\n":                 corpusReturns,
+	"\r\n\r\n\r\n\r\n\r\n\r\n":     corpusReturns,
+	"d \"=f\r\nf \"=f\r":           corpusReturns,
+	"d \"=f\r\nd \"=f\r\nf \"=f\r": corpusReturns,
+
 	`m v="\n"`: "a string keeps backslash and n, as in InfluxDB",
 	`m v="\r"`: "a string keeps backslash and r, as in InfluxDB",
 	`m v="\t"`: "a string keeps backslash and t, as in InfluxDB",
 
 	"cpu,tag0=v0,time=v0 value=1": "no tag can be called time, as in InfluxDB 2 and 3",
 }
+
+const corpusReturns = "a carriage return ends no line, as in InfluxDB"
 
 const corpusControlsInComments = "#\n#\x15\"\vf=#\n#\x15\"\vf\"\vf=0 -\"=\"\"\vf=\"#\n#\x15\"\vf=#\n#"
 

@@ -15,22 +15,32 @@ type Fault uint8
 
 // The kinds of faults.
 const (
-	FaultSyntax   Fault = iota // not line protocol, or a value that can't be stored
-	FaultLimit                 // longer or wider than a limit
-	FaultReserved              // a tag or field that is called time
-	FaultTime                  // a timestamp outside of the range of times
-	FaultPoint                 // the batch refused the point: its tags, types or number of columns
+	FaultSyntax    Fault = iota // not line protocol, or a value that can't be stored
+	FaultReserved               // a tag or field that is called time
+	FaultTime                   // a timestamp outside of the range of times
+	FaultPoint                  // the batch refused the point: its tags, types or number of columns
+	FaultLineBytes              // longer than LineLimits.LineBytesMax, and so on
+	FaultTags
+	FaultFields
+	FaultKeyBytes
+	FaultStringBytes
 	faultKinds
 )
 
 // String names the kind as metrics show it.
 func (f Fault) String() string {
-	return [...]string{"syntax", "limit", "reserved", "time", "point"}[f]
+	return [...]string{
+		"syntax", "reserved", "time", "point", "line_bytes", "tags", "fields", "key_bytes", "string_bytes",
+	}[f]
 }
 
 // Faults lists every kind of fault, for metrics that start at zero.
 func Faults() []Fault {
-	return []Fault{FaultSyntax, FaultLimit, FaultReserved, FaultTime, FaultPoint}
+	faults := make([]Fault, faultKinds)
+	for i := range faults {
+		faults[i] = Fault(i)
+	}
+	return faults
 }
 
 // LineError says why a line was refused. Both texts are bounded and hold printable characters only.
@@ -52,8 +62,15 @@ const (
 	lineExcerptScanned = 4 * lineExcerptBytes // so that a huge line costs no more than a long one
 )
 
-// ErrTextTooLarge means that a body is longer than TextBytesMax.
-var ErrTextTooLarge = errors.New("text is longer than offsets into it may be")
+// Errors of bodies as a whole.
+var (
+	// ErrTextTooLarge means that a body is longer than TextBytesMax.
+	ErrTextTooLarge = errors.New("text is longer than offsets into it may be")
+	// ErrTooManyLines means that a body has more lines than LineLimits.LinesMax.
+	ErrTooManyLines = errors.New("the body has more lines than limits.lines_per_request allows")
+	// ErrTooManyPoints means that a body has more points than LineLimits.PointsMax.
+	ErrTooManyPoints = errors.New("the body has more points than limits.points_per_request allows")
+)
 
 // errRefused tells that the current line was refused and counted.
 var errRefused = errors.New("line refused")

@@ -52,7 +52,7 @@ func (p *Parser) readTags() (keyBytes int, err error) {
 			return 0, p.refuse(FaultReserved, "a tag can't be called %s", reservedKey)
 		}
 		if len(tags) == p.limits.TagsMax {
-			return 0, p.refuse(FaultLimit, "line has more than %d tags", p.limits.TagsMax)
+			return 0, p.refuse(FaultTags, "line has more than %d tags", p.limits.TagsMax)
 		}
 		tags = append(tags, shard.Tag{Key: key, Value: value})
 		keyBytes += len(key) + len(value) + 2
@@ -98,9 +98,9 @@ func (p *Parser) checkFieldKey(key []byte, fields, keyBytesMax int) error {
 	case string(key) == reservedKey:
 		return p.refuse(FaultReserved, "a field can't be called %s", reservedKey)
 	case fields == p.limits.FieldsMax:
-		return p.refuse(FaultLimit, "line has more than %d fields", p.limits.FieldsMax)
+		return p.refuse(FaultFields, "line has more than %d fields", p.limits.FieldsMax)
 	case len(key) > keyBytesMax:
-		return p.refuse(FaultLimit, "max key length exceeded: measurement, tags and field key take more than %d bytes",
+		return p.refuse(FaultKeyBytes, "max key length exceeded: measurement, tags and field key take more than %d bytes",
 			p.limits.SeriesKeyBytesMax)
 	default:
 		return nil
@@ -122,7 +122,8 @@ func (p *Parser) readString(field *shard.Field, raw []byte, index int) error {
 		field.String = p.strings[start:]
 	}
 	if len(field.String) > p.limits.StringBytesMax {
-		return p.refuse(FaultLimit, "field %s: string is longer than %d bytes", excerpt(field.Key), p.limits.StringBytesMax)
+		return p.refuse(FaultStringBytes, "field %s: string is longer than %d bytes",
+			excerpt(field.Key), p.limits.StringBytesMax)
 	}
 	return nil
 }

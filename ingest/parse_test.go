@@ -18,7 +18,7 @@ import (
 func TestParseNumbersPhysicalLines(t *testing.T) {
 	body := "# comment\n" + // 1
 		"cpu v=1 1\n" + // 2
-		"\r\n" + // 3
+		"\n" + // 3
 		"bad\r\n" + // 4
 		"cpu s=\"two\nlines\" 2\n" + // 5
 		"  bad, v=1\n" + // 7
@@ -113,7 +113,7 @@ func TestAcceptedTextParsesToTheSamePoints(t *testing.T) {
 func TestParseLimits(t *testing.T) {
 	repeat := strings.Repeat
 	limits := LineLimits{
-		LineBytesMax: 4 << 20, TagsMax: 3, FieldsMax: 4,
+		LinesMax: 10, PointsMax: 10, LineBytesMax: 4 << 20, TagsMax: 3, FieldsMax: 4,
 		SeriesKeyBytesMax: seriesKeyBytesLimit, StringBytesMax: stringBytesLimit,
 	}
 	text := func(content string) string { return "cpu s=\"" + content + "\"" }
@@ -124,21 +124,23 @@ func TestParseLimits(t *testing.T) {
 		name         string
 		limits       LineLimits
 		atMax, above string
+		fault        Fault
 		reason       string
 	}{
-		{"line", wide, line(300), line(301), "line is longer than 300 bytes"},
-		{"line with white space", wide, "  " + line(298), "  " + line(299), "line is longer"},
-		{"line over several lines", wide, text(repeat("\n", 292)), text(repeat("\n", 293)), "line is longer"},
-		{"tags", limits, "cpu,a=1,b=2,c=3 v=1", "cpu,a=1,b=2,c=3,d=4 v=1", "line has more than 3 tags"},
-		{"fields", limits, "cpu a=1,b=2,c=3,c=4", "cpu a=1,b=2,c=3,c=4,c=5", "line has more than 4 fields"},
+		{"line", wide, line(300), line(301), FaultLineBytes, "line is longer than 300 bytes"},
+		{"line with white space", wide, "  " + line(298), "  " + line(299), FaultLineBytes, "line is longer"},
+		{"line over several lines", wide, text(repeat("\n", 292)), text(repeat("\n", 293)), FaultLineBytes, "line is longer"},
+		{"tags", limits, "cpu,a=1,b=2,c=3 v=1", "cpu,a=1,b=2,c=3,d=4 v=1", FaultTags, "line has more than 3 tags"},
+		{"fields", limits, "cpu a=1,b=2,c=3,c=4", "cpu a=1,b=2,c=3,c=4,c=5", FaultFields, "line has more than 4 fields"},
 		{"string", limits, text(repeat("x", stringBytesLimit)), text(repeat("x", stringBytesLimit+1)),
-			"string is longer than 1048576 bytes"},
+			FaultStringBytes, "string is longer than 1048576 bytes"},
 		{"escaped string", limits, text(repeat("\\\\", stringBytesLimit)), text(repeat("\\\\", stringBytesLimit) + "x"),
-			"string is longer than 1048576 bytes"},
+			FaultStringBytes, "string is longer than 1048576 bytes"},
 		// 3 for cpu, 1 + 1 around the key and value, 1 for k, 4 + 2 for the field, leaves 65,523 for the value.
 		{"series key", limits, "cpu,k=" + repeat("x", 65_523) + " vv=1", "cpu,k=" + repeat("x", 65_524) + " vv=1",
+			FaultKeyBytes, "max key length"},
+		{"field key", limits, "cpu " + repeat("x", 65_528) + "=1", "cpu " + repeat("x", 65_529) + "=1", FaultKeyBytes,
 			"max key length"},
-		{"field key", limits, "cpu " + repeat("x", 65_528) + "=1", "cpu " + repeat("x", 65_529) + "=1", "max key length"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -148,7 +150,7 @@ func TestParseLimits(t *testing.T) {
 				t.Errorf("at the limit: %d points, errors %v", len(atMax.Lines), atMax.Errors)
 			}
 			above, result := parseWith(t, test.limits, PrecisionNanosecond, fmt.Sprintf(around, test.above))
-			if len(above.Lines) != 2 || len(above.Errors) != 1 || result.Faults[FaultLimit] != 1 {
+			if len(above.Lines) != 2 || len(above.Errors) != 1 || result.Faults[test.fault] != 1 {
 				t.Fatalf("above: %d points, errors %v", len(above.Lines), above.Errors)
 			}
 			if !strings.Contains(above.Errors[0].Reason, test.reason) {
@@ -178,8 +180,8 @@ func TestValidateLineLimitsReportsEveryProblem(t *testing.T) {
 		t.Error("the limits of replay allow more tags than a configuration may")
 	}
 	err := LineLimits{SeriesKeyBytesMax: seriesKeyBytesLimit + 1}.Validate()
-	if err == nil || strings.Count(err.Error(), "\n") != 4 {
-		t.Errorf("got %v, want five problems", err)
+	if err == nil || strings.Count(err.Error(), "\n") != 6 {
+		t.Errorf("got %v, want seven problems", err)
 	}
 }
 

@@ -190,12 +190,15 @@ func (e *methodError) Error() string {
 	return fmt.Sprintf("%s does not take %s, only %s", quote(e.path), quote(e.method), e.allow)
 }
 
-func (h *Handler) methodNotAllowed(_ http.ResponseWriter, r *http.Request) (reply, error) {
+func (h *Handler) methodNotAllowed(w http.ResponseWriter, r *http.Request) (reply, error) {
 	var allowed []string
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut} {
 		if h.router.Match(chi.NewRouteContext(), method, r.URL.Path) {
 			allowed = append(allowed, method)
 		}
+	}
+	if len(allowed) == 0 {
+		return notFound(w, r) // a method that nobody knows, on a path that nobody has
 	}
 	return reply{}, &methodError{r.Method, r.URL.Path, strings.Join(allowed, ", ")}
 }

@@ -24,11 +24,12 @@ type lineScanner struct {
 	text   []byte
 	next   int // where the following line begins
 	number int // physical line at next
+	count  int // lines that were passed, of any kind
 }
 
 // reset starts with another text.
 func (s *lineScanner) reset(text []byte) {
-	s.text, s.next, s.number = text, 0, 1
+	s.text, s.next, s.number, s.count = text, 0, 1, 0
 }
 
 // scan advances to the next line that may hold a point, and reports whether there is one.
@@ -61,14 +62,10 @@ func (s *lineScanner) skipSpace(i int) int {
 
 // skipBlank passes a line without content, and reports whether there was one.
 func (s *lineScanner) skipBlank(start int) bool {
-	i := start
-	if i < len(s.text) && s.text[i] == '\r' {
-		i++
-	}
-	if i < len(s.text) && s.text[i] != '\n' {
+	if start < len(s.text) && s.text[start] != '\n' {
 		return false
 	}
-	s.pass(i)
+	s.pass(start)
 	return true
 }
 
@@ -90,6 +87,7 @@ func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 // pass moves behind the line break at end, if there is one.
 func (s *lineScanner) pass(end int) {
 	s.next = end
+	s.count++
 	if end < len(s.text) {
 		s.next++
 		s.number++
@@ -102,6 +100,17 @@ func lineBreak(text []byte, i int) int {
 		return i + n
 	}
 	return len(text)
+}
+
+// isOneLine reports whether a text, or what is known of one, is a single line that may hold a point. Nothing is known
+// of an empty one.
+func isOneLine(text []byte) bool {
+	if len(text) == 0 {
+		return true
+	}
+	var s lineScanner
+	s.reset(text)
+	return s.scan() && len(bytes.TrimSpace(text[:s.line.begin])) == 0 && len(bytes.TrimSpace(text[s.next:])) == 0
 }
 
 // take sets the line that starts at start.

@@ -11,9 +11,9 @@ import (
 func TestScanLine(t *testing.T) {
 	tests := []struct{ name, want string }{
 		{"plain", "[a b=1]\n[c d=1]"},
-		{"blank lines and comments", "\n \t\n\r\n# x \"\n#\x01\n[a b=1]\n\r"},
+		{"blank lines and comments", "\n \t\n[\r]\n# x \"\n#\x01\n[a b=1]\n[\r]"},
 		{"leading space", "[  a b=1]\n[\t a b=1]\n"},
-		{"carriage return", "[a b=1\r]\n\r\n[\r\r]\n"},
+		{"carriage return", "[a b=1\r]\n[\r]\n[\r\r]\n"},
 		{"line break in string", "[a b={x\ny}]\n[c d=1]\n"},
 		{"second string", "[a b={x\ny},c={z\n}]\n"},
 		{"escaped quote", "[a b={x\\\"\ny}]\n[c d=1]\n"},

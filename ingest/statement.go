@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 
 	"github.com/influxdata/influxql"
@@ -60,8 +62,9 @@ type queryRun struct {
 
 // query answers the statements of q, one after the other. After one that failed the others are not executed.
 func (h *Handler) query(w http.ResponseWriter, r *http.Request) (reply, error) {
-	r.Body = http.MaxBytesReader(w, r.Body, queryBodyBytesMax)
-	// FormValue reads URL and body, in whichever form the body is.
+	if err := readForm(w, r); err != nil {
+		return reply{}, err
+	}
 	text, database := r.FormValue("q"), r.FormValue("db")
 	if text == "" {
 		return reply{}, badRequest(`missing required parameter "q"`)
@@ -90,6 +93,29 @@ func (h *Handler) query(w http.ResponseWriter, r *http.Request) (reply, error) {
 		body.Results = append(body.Results, result)
 	}
 	return jsonReply(http.StatusOK, body)
+}
+
+// readForm reads the parameters of a query from URL and body, in whichever form the body is.
+func readForm(w http.ResponseWriter, r *http.Request) error {
+	if r.Form != nil {
+		return nil // a guard has read them
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, queryBodyBytesMax)
+	err := r.ParseForm()
+	if err == nil {
+		err = r.ParseMultipartForm(queryBodyBytesMax)
+	}
+	var long *http.MaxBytesError
+	switch {
+	case err == nil, errors.Is(err, http.ErrNotMultipart):
+		return nil
+	case errors.As(err, &long):
+		return errFormTooLarge
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, io.ErrUnexpectedEOF):
+		return bodyError(err)
+	default:
+		return badRequest("the parameters can't be read: %s", sanitize(err.Error(), quoteBytesMax))
+	}
 }
 
 // parseStatements parses the text of a query. Its errors are *requestError.

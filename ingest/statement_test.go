@@ -376,8 +376,39 @@ func TestAFormOfAQueryIsBounded(t *testing.T) {
 	h := newTestHandler(t)
 	form := "x=" + strings.Repeat("x", queryBodyBytesMax) + "&q=SHOW+DATABASES"
 	answer := post(t, h, "/query", form, "Content-Type", "application/x-www-form-urlencoded")
-	if answer.Code != http.StatusBadRequest {
-		t.Errorf("got %d %s, want 400", answer.Code, answer.Body)
+	if got := message(t, "/query", answer); answer.Code != http.StatusRequestEntityTooLarge ||
+		!strings.Contains(got, "1048576 bytes") {
+		t.Errorf("got %d %s, want 413", answer.Code, answer.Body)
+	}
+}
+
+// A form that can't be read is told so, and not that a parameter is missing.
+func TestAFormThatCannotBeReadIsRefused(t *testing.T) {
+	const form = "application/x-www-form-urlencoded"
+	for _, tc := range []struct{ name, url, body, contentType, want string }{
+		{"bad escape in the form", "/query", "q=%zz", form, "parameters can't be read"},
+		{"bad escape in the URL", "/query?q=%zz", "", "", "parameters can't be read"},
+		{"semicolon", "/query", "q=SHOW+DATABASES;x=1", form, "parameters can't be read"},
+		{"bad type", "/query?q=SHOW+DATABASES", "x", "text/plain; =", "parameters can't be read"},
+		{"parts without a boundary", "/query", "--x", "multipart/form-data", "parameters can't be read"},
+		{"parts that break off", "/query", "--x\r\nContent-Disposition: form-data; name=\"q\"\r\n\r\nSHOW",
+			"multipart/form-data; boundary=x", "ended early"},
+		{"no form", "/query", "q=SHOW+DATABASES", "text/plain", `missing required parameter "q"`},
+	} {
+		for name, rights := range map[string]string{"anyone": "", "a writer": "write"} {
+			made := newTokens(t)
+			var headers []string
+			h := newTestHandler(t, func(o *Options) {
+				if rights != "" {
+					made.use(o)
+					headers = made.header(rights)
+				}
+			})
+			answer := post(t, h, tc.url, tc.body, append(headers, "Content-Type", tc.contentType)...)
+			if got := message(t, "/query", answer); answer.Code != http.StatusBadRequest || !strings.Contains(got, tc.want) {
+				t.Errorf("%s, %s: got %d %q, want 400 with %q", tc.name, name, answer.Code, got, tc.want)
+			}
+		}
 	}
 }
 

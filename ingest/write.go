@@ -54,7 +54,11 @@ func (h *Handler) write(api *writeAPI) endpoint {
 			h.recordRefusal(err)
 			return reply{}, err
 		}
-		if err := q.store(r.Context()); err != nil {
+		err := q.store(r.Context())
+		if errors.Is(err, errBodyTooLarge) && isOneLine(q.lines()) {
+			err = errLineTooLarge
+		}
+		if err != nil {
 			return reply{}, err
 		}
 		return noContent(), nil
@@ -95,7 +99,7 @@ func (q *writeRequest) receive(w http.ResponseWriter, r *http.Request, api *writ
 		return err
 	}
 	if q.encoding != encodingIdentity {
-		if q.text, err = q.handler.decoders.decode(q.wire.bytes, q.encoding, q.intake(nil)); err != nil {
+		if q.text, err = q.handler.decoders.decode(q.wire.bytes, q.encoding, q.intake()); err != nil {
 			return err
 		}
 	}
@@ -115,18 +119,32 @@ func (q *writeRequest) lines() []byte {
 }
 
 // intake reads a stream of the request within its bounds.
-func (q *writeRequest) intake(before func(receivedBytes int64) error) *intake {
+func (q *writeRequest) intake() *intake {
 	h := q.handler
 	return &intake{
-		pool: &h.buffers, claim: &q.claim, maxBytes: int(h.options.Limits.BodyBytesMax), before: before,
+		pool: &h.buffers, claim: &q.claim, maxBytes: int(h.options.Limits.BodyBytesMax), oneLine: isOneLine,
 	}
+}
+
+// isOneCompressedLine is isOneLine for what has come of a body that is too long even compressed.
+func (q *writeRequest) isOneCompressedLine(wire []byte) bool {
+	in := q.intake()
+	in.tooLong, in.cut = true, true
+	text, err := q.handler.decoders.decode(wire, q.encoding, in)
+	if err != nil {
+		return errors.Is(err, errLineTooLarge)
+	}
+	defer q.handler.buffers.put(text)
+	defer q.claim.shrink(int64(cap(text.bytes)))
+	return isOneLine(text.bytes)
 }
 
 // readWire reads the body as it is on the wire.
 func (q *writeRequest) readWire(w http.ResponseWriter, r *http.Request) error {
 	limits := &q.handler.options.Limits
-	if r.ContentLength > limits.BodyBytesMax {
-		return errBodyTooLarge
+	tooLong := r.ContentLength > limits.BodyBytesMax
+	if tooLong && r.Header.Get("Expect") != "" {
+		return errBodyTooLarge // the client asks before it sends anything
 	}
 	reads := bodyReads{
 		controller: http.NewResponseController(w), start: q.received, timeout: limits.BodyTimeout,
@@ -136,8 +154,13 @@ func (q *writeRequest) readWire(w http.ResponseWriter, r *http.Request) error {
 	if err := reads.worth(r.ContentLength); err != nil {
 		return err
 	}
+	in := q.intake()
+	in.before, in.tooLong = reads.allow, tooLong
+	if q.encoding != encodingIdentity {
+		in.oneLine = q.isOneCompressedLine
+	}
 	var err error
-	if q.wire, err = q.intake(reads.allow).read(r.Body, int(r.ContentLength)); err != nil {
+	if q.wire, err = in.read(r.Body, int(r.ContentLength)); err != nil {
 		return bodyError(err)
 	}
 	// A deadline that stays would end the request while it waits for its commit.

@@ -48,7 +48,7 @@ func parseV1(values url.Values) (target, error) {
 		return t, badRequest("the database is missing: POST /write?db=NAME")
 	}
 	consistencies := []string{"", "any", "one", "quorum", "all"}
-	if given := values.Get("consistency"); !slices.Contains(consistencies, given) {
+	if given := values.Get("consistency"); !slices.Contains(consistencies, strings.ToLower(given)) {
 		return t, badRequest("invalid consistency %s (use any, one, quorum or all)", quote(given))
 	}
 	err := t.set(values.Get("db"), values.Get("rp"), values.Get("precision"), ParsePrecisionV1)

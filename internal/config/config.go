@@ -77,8 +77,15 @@ type Retention struct {
 	Default time.Duration `koanf:"default"`
 }
 
-// Limits bounds what schemas and batches may hold.
+// Limits bounds what requests, lines, schemas and batches may hold.
 type Limits struct {
+	LinesPerRequest         int `koanf:"lines_per_request"`
+	PointsPerRequest        int `koanf:"points_per_request"`
+	LineBytes               int `koanf:"line_bytes"`
+	TagsPerLine             int `koanf:"tags_per_line"`
+	FieldsPerLine           int `koanf:"fields_per_line"`
+	SeriesKeyBytes          int `koanf:"series_key_bytes"`
+	StringBytes             int `koanf:"string_bytes"`
 	ColumnsPerMeasurement   int `koanf:"columns_per_measurement"`
 	MeasurementsPerBatch    int `koanf:"measurements_per_batch"`
 	MeasurementsPerMemtable int `koanf:"measurements_per_memtable"`

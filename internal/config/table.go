@@ -15,7 +15,7 @@ var sections = map[string]string{
 	"compaction": "The drain: L0 segments are merged into L1 segments.",
 	"disk":       "The file system that holds the data directory.",
 	"retention":  "How long points are kept. A database may have a retention of its own, see README.md.",
-	"limits":     "What schemas and batches may hold. A line beyond a limit is refused, never cut.",
+	"limits":     "What requests, lines and schemas may hold. A line beyond a limit is refused, never cut.",
 	"log":        "The server's own log, on standard error.",
 	"shutdown":   "The drain after SIGTERM or SIGINT.",
 }
@@ -187,6 +187,45 @@ var keys = []key{
 		about: "How long databases keep their points that no CREATE or ALTER RETENTION POLICY has given a retention. " +
 			"Older points are refused, and files of L1 that hold nothing younger are removed.",
 		change: "Set it where the disk can't hold everything. A year has 8760h.",
+	},
+	{
+		path: "limits.lines_per_request", kind: kindCount, unit: "lines", standard: "2000000", min: "1", max: "100000000",
+		about: "How many lines one request may have, with blank lines and comments. One with more is answered 413.",
+		change: "Raise it, with http.max_body_bytes, for backfills with large batches; lower it to bound the time of one " +
+			"request.",
+	},
+	{
+		path: "limits.points_per_request", kind: kindCount, unit: "points", standard: "1000000",
+		min: "1", max: "100000000",
+		about:  "How many points one request may have. One with more is answered 413.",
+		change: "Raise it, with memtable.max_rows, for backfills with large batches of short lines.",
+	},
+	{
+		path: "limits.line_bytes", kind: kindBytes, unit: "bytes", standard: "4MiB", min: "64", max: "100MB",
+		about: "The longest line, from its first byte to its line break, with the line breaks in its strings. It is also " +
+			"bounded by http.max_body_bytes.",
+		change: "Lower it against clients that send something else than line protocol.",
+	},
+	{
+		path: "limits.tags_per_line", kind: kindCount, unit: "tags", standard: "256", min: "1", max: "65535",
+		about:  "How many tags one line may have.",
+		change: "Lower it against clients that turn every label they find into a tag.",
+	},
+	{
+		path: "limits.fields_per_line", kind: kindCount, unit: "fields", standard: "1024", min: "1", max: "1000000",
+		about:  "How many fields one line may have, with those that a later one of the same key overrides.",
+		change: "Raise it, with limits.columns_per_measurement, for very wide measurements.",
+	},
+	{
+		path: "limits.series_key_bytes", kind: kindBytes, unit: "bytes", standard: "65535", min: "64", max: "65535",
+		about: "The longest series key: measurement, tags and the longest field key, counted as InfluxDB does but without " +
+			"escapes.",
+		change: "Lower it against clients that put long texts into tags.",
+	},
+	{
+		path: "limits.string_bytes", kind: kindBytes, unit: "bytes", standard: "1MiB", min: "1", max: "1MiB",
+		about:  "The longest string of a field.",
+		change: "Lower it against clients that put whole documents into fields.",
 	},
 	{
 		path: "limits.columns_per_measurement", kind: kindCount, unit: "columns", standard: "1024",

@@ -150,9 +150,13 @@ func TestDefaults(t *testing.T) {
 		Admission: Admission{
 			MaxWait: 2 * time.Second, RetryAfterMin: time.Second, RetryAfterMax: time.Minute, UnreadRefusalBytes: 64 << 10,
 		},
-		WAL:      WAL{FileBytes: 64 << 20, MaxBytes: 4 << 30},
-		Disk:     Disk{ReserveBytes: 100_000_000},
-		Limits:   Limits{ColumnsPerMeasurement: 1024, MeasurementsPerBatch: 10_000, MeasurementsPerMemtable: 20_000},
+		WAL:  WAL{FileBytes: 64 << 20, MaxBytes: 4 << 30},
+		Disk: Disk{ReserveBytes: 100_000_000},
+		Limits: Limits{
+			LinesPerRequest: 2_000_000, PointsPerRequest: 1_000_000, LineBytes: 4 << 20, TagsPerLine: 256,
+			FieldsPerLine: 1024, SeriesKeyBytes: 65_535, StringBytes: 1 << 20,
+			ColumnsPerMeasurement: 1024, MeasurementsPerBatch: 10_000, MeasurementsPerMemtable: 20_000,
+		},
 		Log:      Log{Level: "info"},
 		Shutdown: Shutdown{Timeout: 30 * time.Second},
 	}
