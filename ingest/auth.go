@@ -77,14 +77,31 @@ func forbidden(format string, arguments ...any) *requestError {
 	return refused
 }
 
-type rightsKey struct{}
+// visitor is who sends a request: what they may do, and the secret that says so.
+type visitor struct {
+	rights *auth.Rights
+	secret string
+}
+
+type visitorKey struct{}
+
+func visitorOf(ctx context.Context) visitor {
+	v, _ := ctx.Value(visitorKey{}).(visitor)
+	return v
+}
 
 // rightsOf returns what the client of a guarded route may do. What no guard has let in may do nothing.
 func rightsOf(ctx context.Context) *auth.Rights {
-	if rights, ok := ctx.Value(rightsKey{}).(*auth.Rights); ok {
-		return rights
+	if v := visitorOf(ctx); v.rights != nil {
+		return v.rights
 	}
 	return &auth.Rights{}
+}
+
+// rightsStill asks again what the client may do, now that its body has come, which may have taken its time: a token
+// that was revoked meanwhile is good for nothing any more.
+func (h *Handler) rightsStill(ctx context.Context) (*auth.Rights, error) {
+	return h.verify(visitorOf(ctx).secret)
 }
 
 // guard runs an endpoint for those who may. They are asked before anything of a body is read.
@@ -93,23 +110,36 @@ func (h *Handler) guard(n need, e endpoint) endpoint {
 		return e
 	}
 	return func(w http.ResponseWriter, r *http.Request) (reply, error) {
-		rights, err := h.rights(r)
+		v, err := h.recognize(r)
 		if err == nil {
-			err = n(rights, r)
+			err = n(v.rights, r)
 		}
 		if err != nil {
 			return reply{}, err
 		}
-		return e(w, r.WithContext(context.WithValue(r.Context(), rightsKey{}, rights)))
+		return e(w, r.WithContext(context.WithValue(r.Context(), visitorKey{}, v)))
 	}
 }
 
 // anyone is who sends a request where there are no tokens.
 var anyone = auth.Anyone()
 
-// rights finds out who sends a request.
-func (h *Handler) rights(r *http.Request) (*auth.Rights, error) {
+// recognize finds out who sends a request, and takes the secret out of its URL.
+func (h *Handler) recognize(r *http.Request) (visitor, error) {
 	secret, malformed := takeSecret(r)
+	rights, err := h.verify(secret)
+	if malformed && isUnauthorized(err) {
+		err = errMalformedToken
+	}
+	return visitor{rights, secret}, err
+}
+
+func isUnauthorized(err error) bool {
+	return errors.Is(err, errNoToken) || errors.Is(err, errUnknownToken)
+}
+
+// verify returns the rights of who sends a secret, "" for none.
+func (h *Handler) verify(secret string) (*auth.Rights, error) {
 	if h.options.Tokens == nil {
 		return anyone, nil
 	}
@@ -119,8 +149,6 @@ func (h *Handler) rights(r *http.Request) (*auth.Rights, error) {
 		return rights, nil
 	case errors.Is(err, auth.ErrUnreadable):
 		return nil, errTokensUnreadable
-	case malformed:
-		return nil, errMalformedToken
 	case errors.Is(err, auth.ErrNoSecret):
 		return nil, errNoToken
 	default:

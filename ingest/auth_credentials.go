@@ -26,17 +26,16 @@ func takeSecret(r *http.Request) (secret string, malformed bool) {
 	return secret, errors.Is(err, auth.ErrMalformed)
 }
 
-// takeParameters removes u and p from the URL of a request and returns p. Only their plain spelling counts, which is
-// the one that clients use.
+// takeParameters removes u and p from the URL of a request and returns p. Their names may be escaped.
 func takeParameters(r *http.Request) string {
 	query := r.URL.RawQuery
-	if !hasParameter(query, userParameter) && !hasParameter(query, passwordParameter) {
+	if !mayHaveParameter(query, userParameter) && !mayHaveParameter(query, passwordParameter) {
 		return ""
 	}
 	password, kept := "", make([]string, 0, strings.Count(query, "&"))
 	for part := range strings.SplitSeq(query, "&") {
 		name, value, _ := strings.Cut(part, "=")
-		switch {
+		switch name = unescaped(name); {
 		case name == passwordParameter && password == "":
 			password = unescaped(value)
 		case name != passwordParameter && name != userParameter:
@@ -48,15 +47,17 @@ func takeParameters(r *http.Request) string {
 	return password
 }
 
-// hasParameter tells whether a query may have a parameter, without reading all of it.
-func hasParameter(query, name string) bool {
-	return strings.HasPrefix(query, name+"=") || strings.Contains(query, "&"+name+"=")
+// mayHaveParameter tells whether a query may have a parameter, without reading all of it.
+func mayHaveParameter(query, name string) bool {
+	const escaped = "%"
+	return strings.HasPrefix(query, name+"=") || strings.Contains(query, "&"+name+"=") ||
+		strings.Contains(query, escaped)
 }
 
-// unescaped decodes a value. One that can't be decoded is no secret of ours, and stays what it is: not known.
-func unescaped(value string) string {
-	if plain, err := url.QueryUnescape(value); err == nil {
+// unescaped decodes a name or a value. One that can't be decoded is none of ours, and stays what it is.
+func unescaped(text string) string {
+	if plain, err := url.QueryUnescape(text); err == nil {
 		return plain
 	}
-	return value
+	return text
 }

@@ -12,18 +12,15 @@ import (
 // needStatements asks for the rights to all statements of a query, before any of them is executed, as InfluxDB 1 does:
 //
 //   - CREATE DATABASE takes the right to write that database. Agents that may write send it at their start, and their
-//     first write would create the database anyway.
+//     first write would create the database anyway. With a retention it takes admin.
 //   - SHOW takes the right to read the database; SHOW DATABASES takes any token, and shows what it is good for.
 //   - Everything else takes admin: DROP, DELETE, retention policies, and whatever else InfluxQL knows.
 //
 // A text that is no InfluxQL is refused here, because nobody can say what an endpoint that understands it would do.
-// Every q and db counts, in the URL and in the form, whichever of them the endpoint takes.
+// Every q and db of r.Form counts, from the URL and from the body, whichever of them the endpoint takes.
 func needStatements(rights *auth.Rights, r *http.Request) error {
 	if rights.Admin {
 		return nil
-	}
-	if err := readForm(nil, r); err != nil {
-		return err
 	}
 	if r.MultipartForm != nil && len(r.MultipartForm.File) > 0 {
 		return errNotAdmin // statements in a file, which are not looked into
@@ -57,7 +54,7 @@ func needText(rights *auth.Rights, text, database string) error {
 }
 
 func needStatement(rights *auth.Rights, statement influxql.Statement, database string) error {
-	if create, ok := statement.(*influxql.CreateDatabaseStatement); ok {
+	if create, ok := statement.(*influxql.CreateDatabaseStatement); ok && create.RetentionPolicyDuration == nil {
 		return allowNamed(rights, auth.Write, create.Name, "")
 	}
 	required, err := statement.RequiredPrivileges()

@@ -72,9 +72,53 @@ func (t *tokens) use(o *Options) {
 	}
 }
 
+// way is how a client gives its token.
+type way struct {
+	name string
+	give func(secret string) (header, parameters string)
+}
+
+// ways are all of them, with schemes in whatever letters.
+func ways() []way {
+	header := func(format string) func(string) (string, string) {
+		return func(secret string) (string, string) { return fmt.Sprintf(format, secret), "" }
+	}
+	basic := func(scheme, user string) func(string) (string, string) {
+		return func(secret string) (string, string) {
+			return scheme + " " + base64.StdEncoding.EncodeToString([]byte(user+":"+secret)), ""
+		}
+	}
+	parameters := func(format string) func(string) (string, string) {
+		return func(secret string) (string, string) { return "", fmt.Sprintf(format, secret) }
+	}
+	return []way{
+		{"Token", header("Token %s")}, {"token", header("token %s")}, {"TOKEN user:", header("TOKEN anybody:%s")},
+		{"Bearer", header("Bearer %s")}, {"bEARER", header("bEARER %s")},
+		{"Basic", basic("Basic", "anybody")}, {"basic, no user", basic("basic", "")}, {"BASIC", basic("BASIC", "a b")},
+		{"u and p", parameters("u=anybody&p=%s")}, {"p", parameters("p=%s")}, {"p, escaped", parameters("%%75=x&%%70=%s")},
+	}
+}
+
+// request returns a URL and headers that give the token of a client.
+func (t *tokens) request(w way, client, target string) (address string, headers []string) {
+	if t.secrets[client] == "" {
+		return target, nil
+	}
+	header, parameters := w.give(t.secrets[client])
+	if parameters != "" {
+		separator := map[bool]string{true: "&", false: "?"}[strings.Contains(target, "?")]
+		target += separator + parameters
+	}
+	if header != "" {
+		headers = []string{"Authorization", header}
+	}
+	return target, headers
+}
+
 // clients are all names of tokens, in the order of the columns of tables.
 var clients = []string{"none", "unknown", "write", "read", "other", "write-all", "read-all", "admin"}
 
+// TestWhoMayDoWhat sends each request as each client, which gives its token in each way, and reads back what is written.
 func TestWhoMayDoWhat(t *testing.T) {
 	made := newTokens(t)
 	h := newTestHandler(t, made.use)
@@ -92,7 +136,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{"POST", "/api/v2/write?bucket=d", []int{401, 401, 204, 403, 403, 204, 403, 204}},
 		{"POST", "/api/v2/write?bucket=d/week", []int{401, 401, 204, 403, 403, 204, 403, 204}},
 		{"POST", "/api/v2/write?bucket=e/d", []int{401, 401, 403, 403, 204, 204, 403, 204}},
-		{"POST", "/api/v3/write_lp?db=d", []int{401, 401, 204, 403, 403, 204, 403, 204}},
+		{"POST", "/api/v3/write_lp?db=d&precision=ns", []int{401, 401, 204, 403, 403, 204, 403, 204}},
 		{"GET", "/api/scan?db=d&measurement=m", []int{401, 401, 403, 200, 403, 403, 200, 200}},
 		{"GET", "/api/scan?db=e&measurement=m", []int{401, 401, 403, 403, 200, 403, 200, 200}},
 		{"GET", "/api/scan?measurement=m", []int{401, 401, 403, 200, 200, 403, 200, 200}},
@@ -103,6 +147,9 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{"POST", "/api/seal?wait=true", []int{401, 401, 403, 403, 403, 403, 403, 200}},
 		{"PUT", "/api/compaction", []int{401, 401, 403, 403, 403, 403, 403, 400}},
 		{"GET", "/query?q=SHOW+DATABASES", []int{401, 401, 200, 200, 200, 200, 200, 200}},
+		{"POST", "/query?q=CREATE+DATABASE+d", []int{401, 401, 200, 403, 403, 200, 403, 200}},
+		{"GET", "/query?q=SHOW+MEASUREMENTS&db=d", []int{401, 401, 403, 200, 403, 403, 200, 200}},
+		{"POST", "/query?q=DROP+MEASUREMENT+x&db=d", []int{401, 401, 403, 403, 403, 403, 403, 200}},
 		{"GET", "/ping", []int{204, 204, 204, 204, 204, 204, 204, 204}},
 		{"HEAD", "/ping", []int{204, 204, 204, 204, 204, 204, 204, 204}},
 		{"GET", "/health", []int{200, 200, 200, 200, 200, 200, 200, 200}},
@@ -110,15 +157,39 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{"GET", "/nope", []int{404, 404, 404, 404, 404, 404, 404, 404}},
 		{"GET", "/write", []int{405, 405, 405, 405, 405, 405, 405, 405}},
 	} {
-		var got []int
-		for _, client := range clients {
-			answer := do(t, h, tc.method, tc.url, strings.NewReader("m v=1i 1"), made.header(client)...)
-			got = append(got, answer.Code)
-		}
-		if diff := cmp.Diff(tc.want, got); diff != "" {
-			t.Errorf("%s %s, by %v (-want +got):\n%s", tc.method, tc.url, clients, diff)
+		for _, w := range ways() {
+			var got []int
+			for i, client := range clients {
+				address, headers := made.request(w, client, tc.url)
+				line := fmt.Sprintf("%s v=%di %d", lineOf(client, w), i, i+1)
+				got = append(got, do(t, h, tc.method, address, strings.NewReader(line), headers...).Code)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s %s, with %s, by %v (-want +got):\n%s", tc.method, tc.url, w.name, clients, diff)
+			}
 		}
 	}
+	for i, client := range clients {
+		for _, w := range ways() {
+			for database, allowed := range map[string][]string{
+				"d": {"write", "write-all", "admin"}, "d/week": {"write", "write-all", "admin"},
+				"e": {"other", "write-all", "admin"}, "dd": {"write-all", "admin"},
+			} {
+				var want []string
+				if slices.Contains(allowed, client) {
+					want = []string{fmt.Sprintf("%d v=%d", i+1, i)}
+				}
+				if diff := cmp.Diff(want, points(t, h, database, lineOf(client, w))); diff != "" {
+					t.Errorf("database %s holds of %s with %s (-want +got):\n%s", database, client, w.name, diff)
+				}
+			}
+		}
+	}
+}
+
+// lineOf is the measurement that a client writes when it gives its token in a way.
+func lineOf(client string, w way) string {
+	return "by_" + client + "_" + strings.NewReplacer(" ", "_", ",", "_", ":", "_").Replace(w.name)
 }
 
 // TestEveryRouteIsGuarded finds routes that somebody adds without a thought of who may use them.
@@ -181,6 +252,9 @@ func TestCredentials(t *testing.T) {
 		{"p is wrong, the header is good", "Token " + secret, "&u=a&p=b", 401},
 		{"p is good, the header is wrong", "Token wrong", "&u=a&p=" + secret, 204},
 		{"p can't be read", "", "&p=%zz", 401},
+		{"an escaped name", "", "&%70=" + secret, 204},
+		{"p twice, the first is good", "", "&p=" + secret + "&p=wrong", 204},
+		{"p twice, the second is good", "", "&p=wrong&p=" + secret, 401},
 		{"no scheme", secret, "", 401},
 		{"unknown scheme", "Digest " + secret, "", 401},
 		{"scheme alone", "Token", "", 401},
@@ -377,6 +451,8 @@ func TestStatementsAskForRights(t *testing.T) {
 		//                                     none unk  wr   rd   oth  wr*  rd*  admin
 		{`CREATE DATABASE "d"`, "", []int{401, 401, 200, 403, 403, 200, 403, 200}},
 		{`create database d`, "", []int{401, 401, 200, 403, 403, 200, 403, 200}},
+		{`CREATE DATABASE "d" WITH NAME autogen`, "", []int{401, 401, 200, 403, 403, 200, 403, 200}},
+		{`CREATE DATABASE "d" WITH DURATION 30d`, "", []int{401, 401, 403, 403, 403, 403, 403, 200}},
 		{`CREATE DATABASE new`, "", []int{401, 401, 403, 403, 403, 200, 403, 200}},
 		{`CREATE DATABASE d; CREATE DATABASE new2`, "", []int{401, 401, 403, 403, 403, 200, 403, 200}},
 		{`SHOW DATABASES`, "", []int{401, 401, 200, 200, 200, 200, 200, 200}},
@@ -384,6 +460,15 @@ func TestStatementsAskForRights(t *testing.T) {
 		{`SHOW MEASUREMENTS ON d`, "e", []int{401, 401, 403, 200, 403, 403, 200, 200}},
 		{`SHOW MEASUREMENTS ON e`, "d", []int{401, 401, 403, 403, 200, 403, 200, 200}},
 		{`SHOW TAG KEYS FROM "e".."m"`, "d", []int{401, 401, 403, 403, 403, 403, 200, 200}},
+		{`SHOW TAG KEYS FROM "m", "e"."week".m`, "d", []int{401, 401, 403, 403, 403, 403, 200, 200}},
+		{`SHOW FIELD KEYS FROM "e"..m`, "d", []int{401, 401, 403, 403, 403, 403, 200, 200}},
+		{`SHOW TAG VALUES FROM "e"../x/ WITH KEY = a`, "d", []int{401, 401, 403, 403, 403, 403, 200, 200}},
+		{`SHOW SERIES FROM "e"..m`, "d", []int{401, 401, 403, 403, 403, 403, 200, 200}},
+		{`SHOW SERIES FROM week.m`, "d", []int{401, 401, 403, 200, 403, 403, 200, 200}},
+		{`SHOW MEASUREMENTS WITH MEASUREMENT = "e"..m`, "d", []int{401, 401, 403, 403, 403, 403, 200, 200}},
+		{`SHOW RETENTION POLICIES ON e`, "d", []int{401, 401, 403, 403, 200, 403, 200, 200}},
+		{`SHOW RETENTION POLICIES`, "d", []int{401, 401, 403, 200, 403, 403, 200, 200}},
+		{`SHOW USERS`, "d", []int{401, 401, 403, 403, 403, 403, 403, 200}},
 		{`SELECT * FROM m`, "d", []int{401, 401, 403, 200, 403, 403, 200, 200}},
 		{`SELECT * FROM "e"."week"."m"`, "d", []int{401, 401, 403, 403, 200, 403, 200, 200}},
 		{`DROP DATABASE nothing`, "d", []int{401, 401, 403, 403, 403, 403, 403, 200}},

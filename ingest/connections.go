@@ -111,6 +111,7 @@ type connection struct {
 	connections *connections
 	close       func() error
 	placed      atomic.Bool
+	answering   atomic.Bool // a request is; what is written is not net/http's own
 
 	mu            sync.Mutex
 	closed        bool
@@ -205,6 +206,9 @@ func (h *Handler) refuseExcess(next http.Handler) http.Handler {
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, ok := r.Context().Value(connectionKey{}).(*connection)
+		if ok {
+			c.answering.Store(true)
+		}
 		switch {
 		case !ok || c.admit():
 			next.ServeHTTP(w, r)

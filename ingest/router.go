@@ -75,7 +75,7 @@ func (h *Handler) table() []route {
 		{read, "/ready", "200 when writes are taken, else 503 with the cause", nil, h.ready},
 		{read, "/metrics", "metrics for Prometheus", needRead, h.exposition},
 		{[]string{http.MethodGet, http.MethodPost}, "/query",
-			"InfluxQL: q with CREATE, DROP, ALTER and SHOW statements; db", needStatements, h.query},
+			"InfluxQL: q with CREATE, DROP, ALTER and SHOW statements; db", needToken, h.query},
 		{[]string{http.MethodGet}, "/api/scan",
 			"points: db, measurement, start, stop, tag, field, limit, format=lp|csv|jsonl|count", needScan, h.scan},
 		{read, "/api/status", "what the engine does, as JSON", needRead, h.status},

@@ -147,3 +147,13 @@ func TestErrorsOfAScan(t *testing.T) {
 		}
 	}
 }
+
+// TestUnknownMethodsOfUnknownPaths are as unknown as their paths.
+func TestUnknownMethodsOfUnknownPaths(t *testing.T) {
+	h := newTestHandler(t)
+	for _, method := range []string{"BREW", "PROPFIND", http.MethodOptions} {
+		if answer := do(t, h, method, "/nope", nil); answer.Code != http.StatusNotFound {
+			t.Errorf("%s: got %d %s, want 404", method, answer.Code, answer.Body)
+		}
+	}
+}

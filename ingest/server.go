@@ -127,6 +127,7 @@ func NewServer(o ServerOptions) (*Server, error) {
 	s := &Server{connections: o.Handler.connections, Server: &http.Server{
 		Handler: o.Handler, ReadHeaderTimeout: o.ReadHeaderTimeout, IdleTimeout: o.IdleTimeout,
 		MaxHeaderBytes: o.MaxHeaderBytes, ErrorLog: log, ConnContext: nameConnection, HTTP2: http2Limits(),
+		ConnState: noteState, DisableGeneralOptionsHandler: true, // OPTIONS * is answered as any other request
 	}}
 	if o.CertificateFile == "" {
 		return s, nil

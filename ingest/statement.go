@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 
 	"github.com/influxdata/influxql"
@@ -17,8 +15,6 @@ import (
 )
 
 const (
-	// queryBodyBytesMax bounds the form of a query.
-	queryBodyBytesMax = 1 << 20
 	// queryTextBytesMax bounds the statements of a query as text, and queryParenthesesMax how deep they may nest: the
 	// parser calls itself for each parenthesis, and nothing can catch a stack that overflows.
 	queryTextBytesMax   = 64 << 10
@@ -62,10 +58,19 @@ type queryRun struct {
 
 // query answers the statements of q, one after the other. After one that failed the others are not executed.
 func (h *Handler) query(w http.ResponseWriter, r *http.Request) (reply, error) {
-	if err := readForm(w, r); err != nil {
+	memory := claim{budget: h.budget}
+	defer memory.release()
+	if err := h.readForm(w, r, &memory); err != nil {
 		return reply{}, err
 	}
-	text, database := r.FormValue("q"), r.FormValue("db")
+	rights, err := h.rightsStill(r.Context())
+	if err == nil {
+		err = needStatements(rights, r)
+	}
+	if err != nil {
+		return reply{}, err
+	}
+	text, database := r.Form.Get("q"), r.Form.Get("db")
 	if text == "" {
 		return reply{}, badRequest(`missing required parameter "q"`)
 	}
@@ -74,7 +79,7 @@ func (h *Handler) query(w http.ResponseWriter, r *http.Request) (reply, error) {
 		return reply{}, err
 	}
 	run := &queryRun{
-		engine: h.engine, ctx: r.Context(), rights: rightsOf(r.Context()), method: r.Method, database: database,
+		engine: h.engine, ctx: r.Context(), rights: rights, method: r.Method, database: database,
 		bytesLeft: queryAnswerBytesMax,
 	}
 	body := struct {
@@ -93,29 +98,6 @@ func (h *Handler) query(w http.ResponseWriter, r *http.Request) (reply, error) {
 		body.Results = append(body.Results, result)
 	}
 	return jsonReply(http.StatusOK, body)
-}
-
-// readForm reads the parameters of a query from URL and body, in whichever form the body is.
-func readForm(w http.ResponseWriter, r *http.Request) error {
-	if r.Form != nil {
-		return nil // a guard has read them
-	}
-	r.Body = http.MaxBytesReader(w, r.Body, queryBodyBytesMax)
-	err := r.ParseForm()
-	if err == nil {
-		err = r.ParseMultipartForm(queryBodyBytesMax)
-	}
-	var long *http.MaxBytesError
-	switch {
-	case err == nil, errors.Is(err, http.ErrNotMultipart):
-		return nil
-	case errors.As(err, &long):
-		return errFormTooLarge
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, io.ErrUnexpectedEOF):
-		return bodyError(err)
-	default:
-		return badRequest("the parameters can't be read: %s", sanitize(err.Error(), quoteBytesMax))
-	}
 }
 
 // parseStatements parses the text of a query. Its errors are *requestError.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 
 	"lineweir/shard"
 )
@@ -85,7 +86,9 @@ func parseCompaction(source io.Reader) (compactionBody, error) {
 	var body compactionBody
 	decoder := json.NewDecoder(io.LimitReader(source, compactionBodyBytesMax))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&body); err != nil {
+	if err := decoder.Decode(&body); errors.Is(err, os.ErrDeadlineExceeded) {
+		return body, errBodyStalled
+	} else if err != nil {
 		return body, badRequest(`the body must be {"max_bytes_per_second":N,"paused":true|false} or a part of it: %s`,
 			sanitize(err.Error(), quoteBytesMax))
 	}

@@ -208,8 +208,10 @@ func TestPlainHTTPToATLSServerIsTold(t *testing.T) {
 	listener := loopback(t)
 	serve(t, newTestHandler(t), listener, newKeyFiles(t, newKeyPair(t, 1)).use)
 	c := dialTCP(t, listener)
-	if response, body := c.ask(t, http.MethodGet, "/ping"); response.StatusCode != http.StatusBadRequest {
-		t.Errorf("got %d %s, want 400", response.StatusCode, body)
+	response, body := c.ask(t, http.MethodPost, "/write?db=d")
+	if text, _ := object(t, []byte(body))["error"].(string); response.StatusCode != http.StatusBadRequest ||
+		!response.Close || !strings.Contains(text, "HTTPS") {
+		t.Errorf("got %d %s, want 400 that says so", response.StatusCode, body)
 	}
 }
 

@@ -98,6 +98,9 @@ func (q *writeRequest) receive(w http.ResponseWriter, r *http.Request, api *writ
 	if err = q.readWire(w, r); err != nil {
 		return err
 	}
+	if err = q.stillAllowed(r.Context()); err != nil {
+		return err
+	}
 	if q.encoding != encodingIdentity {
 		if q.text, err = q.handler.decoders.decode(q.wire.bytes, q.encoding, q.intake()); err != nil {
 			return err
@@ -108,6 +111,15 @@ func (q *writeRequest) receive(w http.ResponseWriter, r *http.Request, api *writ
 	m.wire.Add(float64(len(q.wire.bytes)))
 	m.text.Add(float64(len(q.lines())))
 	return nil
+}
+
+// stillAllowed refuses a body whose token was revoked while it came.
+func (q *writeRequest) stillAllowed(ctx context.Context) error {
+	rights, err := q.handler.rightsStill(ctx)
+	if err != nil {
+		return err
+	}
+	return allow(rights, auth.Write, q.target.database)
 }
 
 // lines is the text of the request.
