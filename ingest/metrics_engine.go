@@ -168,6 +168,8 @@ func shardMetrics() []shardMetric {
 			func(s *shard.ShardStatus) float64 { return float64(s.Frozen) }},
 		{desc("frozen_bytes", "Fill of the memtables that wait for their flush."), gauge,
 			func(s *shard.ShardStatus) float64 { return float64(s.FrozenBytes) }},
+		{desc("held_rows", "Rows of measurements that can't be written to files."), gauge,
+			func(s *shard.ShardStatus) float64 { return float64(s.HeldRows()) }},
 		{desc("blocked", "1 while a seal is needed and may not be had."), gauge,
 			func(s *shard.ShardStatus) float64 { return boolValue(s.BlockedSince != nil) }},
 		{desc("waiting", "Batches that wait for a seal of the shard."), gauge,

@@ -76,6 +76,7 @@ func (c *catalog) applyDrops(drops []Drop) {
 		key := measurementKey{d.Database, d.Measurement}
 		c.drops[key] = max(c.drops[key], d.Sequence)
 		c.maxSequence = max(c.maxSequence, d.Sequence)
+		c.releaseDropped(d)
 		if d.Measurement == "" {
 			delete(c.databases, d.Database)
 			delete(c.retention, d.Database)
@@ -83,13 +84,13 @@ func (c *catalog) applyDrops(drops []Drop) {
 	}
 }
 
-// forgetDrops lets go of drops that no row can be below any more: all floors have reached them, so no replay and no
-// flush brings one.
+// forgetDrops lets go of drops that no row can be below any more: the horizon has reached them, so no replay and
+// no flush brings one.
 func (c *catalog) forgetDrops() {
 	if len(c.drops) == 0 || len(c.floors) == 0 {
 		return
 	}
-	floor := slices.Min(c.floors)
+	floor := c.horizon()
 	for key, sequence := range c.drops {
 		if sequence <= floor {
 			delete(c.drops, key)

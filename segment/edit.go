@@ -38,7 +38,8 @@ type Edit struct {
 	Databases []string // databases that now exist; those of added segments do anyway
 	// Drops are done before anything is added. Apply removes the segments of dropped rows without being told.
 	Drops     []Drop
-	Retention []Retention // of databases, instead of what is recorded
+	Retention []Retention  // of databases, instead of what is recorded
+	Holds     []ShardHolds // instead of what is recorded of these shards
 }
 
 // record is the JSON payload of one record of a manifest. Only the first record of a file has a checkpoint.
@@ -53,6 +54,7 @@ type record struct {
 	Databases  []string          `json:"databases,omitempty"`
 	Drops      []Drop            `json:"drops,omitempty"`
 	Retention  []Retention       `json:"retention,omitempty"`
+	Holds      []ShardHolds      `json:"holds,omitempty"`
 }
 
 // checkpointRecord opens a manifest. Records counts the records that make up the checkpoint, this one included.
@@ -94,7 +96,7 @@ type segmentRecord struct {
 func newRecord(e Edit) record {
 	r := record{
 		Remove: e.Remove, Promote: e.Promote, Floors: e.Floors, Shards: e.Shards, Databases: e.Databases,
-		Drops: e.Drops, Retention: e.Retention,
+		Drops: e.Drops, Retention: e.Retention, Holds: e.Holds,
 	}
 	metas := make([]*Meta, len(e.Add))
 	for i := range e.Add {
@@ -149,7 +151,7 @@ func (r record) edit() (Edit, error) {
 	}
 	e := Edit{
 		Remove: r.Remove, Promote: r.Promote, Floors: r.Floors, Shards: r.Shards, Databases: r.Databases,
-		Drops: r.Drops, Retention: r.Retention,
+		Drops: r.Drops, Retention: r.Retention, Holds: r.Holds,
 	}
 	for _, s := range r.Add {
 		m, err := s.meta(schemas)
@@ -228,6 +230,11 @@ func (e Edit) checkNames() error {
 	}
 	for _, r := range e.Retention {
 		names = append(names, r.Database)
+	}
+	for _, s := range e.Holds {
+		for _, h := range s.Holds {
+			names = append(names, h.Database, h.Measurement)
+		}
 	}
 	for _, name := range names {
 		if !utf8.ValidString(name) {

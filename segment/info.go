@@ -14,6 +14,7 @@ type FileInfo struct {
 	Tags                     []string    // ascending
 	Fields                   []ColumnDef // ascending by name
 	Mixed                    bool        // holds rows of several partitions
+	Plain                    bool        // writing only: times and integers are PLAIN, as the first try failed
 }
 
 // checkOrder makes sure that tags and fields ascend by name, which writing and reading rely on, and that no two columns

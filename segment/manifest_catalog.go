@@ -15,7 +15,8 @@ type catalog struct {
 	floors      []uint64
 	databases   map[string]struct{}
 	retention   map[string]time.Duration
-	drops       dropSet // those that a row may still be below
+	drops       dropSet        // those that a row may still be below
+	holds       map[int][]Hold // by shard
 	nextID      uint64
 	nextRank    uint64
 	maxSequence uint64
@@ -27,6 +28,7 @@ func newCatalog() *catalog {
 		databases: make(map[string]struct{}),
 		retention: make(map[string]time.Duration),
 		drops:     make(dropSet),
+		holds:     make(map[int][]Hold),
 		nextID:    1,
 		nextRank:  1,
 		segments:  make(map[uint64]*Meta),
@@ -35,7 +37,7 @@ func newCatalog() *catalog {
 
 // check tells whether an edit can be applied; it changes nothing.
 func (c *catalog) check(e Edit) error {
-	if err := errors.Join(c.checkShards(e), e.checkDrops()); err != nil {
+	if err := errors.Join(c.checkShards(e), e.checkDrops(), c.checkHolds(e)); err != nil {
 		return err
 	}
 	gone := make(map[uint64]struct{}, len(e.Remove)+len(e.Promote))
@@ -128,6 +130,7 @@ func (c *catalog) apply(e Edit) {
 		c.retention[r.Database] = r.Duration
 	}
 	c.applyFloors(e)
+	c.applyHolds(e)
 	c.forgetDrops()
 }
 
@@ -145,6 +148,7 @@ func (c *catalog) applyFloors(e Edit) {
 	if e.Shards != 0 && e.Shards != c.shards {
 		c.shards = e.Shards
 		c.floors = make([]uint64, e.Shards)
+		clear(c.holds)
 	}
 	for i, floor := range e.Floors {
 		c.floors[i] = max(c.floors[i], floor)

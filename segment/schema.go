@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/encoding"
 	"github.com/parquet-go/parquet-go/format"
 )
 
@@ -77,14 +78,14 @@ func schemaOf(info *FileInfo) *parquet.Schema {
 	names := append([]string{timeName}, info.Tags...)
 	// Not adjusted to UTC, because readers would cut adjusted times to microseconds.
 	nodes := []parquet.Node{
-		parquet.Encoded(parquet.TimestampAdjusted(parquet.Nanosecond, false), &parquet.DeltaBinaryPacked),
+		parquet.Encoded(parquet.TimestampAdjusted(parquet.Nanosecond, false), integerEncoding(info.Plain)),
 	}
 	for range info.Tags {
 		nodes = append(nodes, parquet.Optional(parquet.Encoded(parquet.String(), &parquet.RLEDictionary)))
 	}
 	for _, field := range info.Fields {
 		names = append(names, field.Name)
-		nodes = append(nodes, parquet.Optional(fieldNode(field.Kind)))
+		nodes = append(nodes, parquet.Optional(fieldNode(field.Kind, info.Plain)))
 	}
 	set := new(columnSet)
 	for i, node := range nodes {
@@ -94,7 +95,15 @@ func schemaOf(info *FileInfo) *parquet.Schema {
 	return parquet.NewSchema(rootName, set)
 }
 
-func fieldNode(kind Kind) parquet.Node {
+// integerEncoding is how times and integers are stored.
+func integerEncoding(plain bool) encoding.Encoding {
+	if plain {
+		return &parquet.Plain
+	}
+	return &parquet.DeltaBinaryPacked
+}
+
+func fieldNode(kind Kind, plain bool) parquet.Node {
 	switch kind {
 	case KindFloat:
 		return parquet.Encoded(parquet.Leaf(parquet.DoubleType), &parquet.Plain)
@@ -103,9 +112,9 @@ func fieldNode(kind Kind) parquet.Node {
 	case KindString:
 		return parquet.Encoded(parquet.Leaf(textType{parquet.String().Type()}), &parquet.Plain)
 	case KindUint:
-		return parquet.Encoded(parquet.Uint(64), &parquet.DeltaBinaryPacked)
+		return parquet.Encoded(parquet.Uint(64), integerEncoding(plain))
 	default:
-		return parquet.Encoded(parquet.Leaf(parquet.Int64Type), &parquet.DeltaBinaryPacked)
+		return parquet.Encoded(parquet.Leaf(parquet.Int64Type), integerEncoding(plain))
 	}
 }
 

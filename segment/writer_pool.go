@@ -83,7 +83,7 @@ func (p *WriterPool) begin(w io.Writer, info FileInfo) (*fileWriter, error) {
 // writerKey identifies what a writer of the library is made for.
 func writerKey(info *FileInfo) string {
 	var key strings.Builder
-	fmt.Fprintf(&key, "%t %d", info.Level > 0, len(info.Tags))
+	fmt.Fprintf(&key, "%t %t %d", info.Level > 0, info.Plain, len(info.Tags))
 	for _, name := range info.Tags {
 		fmt.Fprintf(&key, " %d:%s", len(name), name)
 	}

@@ -285,6 +285,9 @@ func (b *Batch) measurement(name []byte) (*batchMeasurement, error) {
 	if m.active {
 		return m, nil
 	}
+	if b.replayed == 0 && b.schema.isHeld(tableKey{b.database, m.name}) {
+		return nil, pointError("measurement %q can't be written to files at present; the server's status says why", name)
+	}
 	m.known = b.schema.lookup(b.database, m.name)
 	return m, nil
 }

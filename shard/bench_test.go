@@ -135,7 +135,7 @@ func BenchmarkApply(b *testing.B) {
 				if n%40 == 0 {
 					m = newMemtable(1)
 				}
-				m.insert(batches[n%len(batches)], 0, uint64(n+1))
+				m.insert(batches[n%len(batches)], 0, uint64(n+1), nil)
 				n++
 			}
 			perRow(b, benchRows)

@@ -200,7 +200,11 @@ func (e *Engine) dropRefusal(err error) *BackpressureError {
 func (e *Engine) purge() {
 	for _, s := range e.allShards() {
 		s.purge()
+		if s.HeldCount() > 0 {
+			s.flush.signal() // to let go of held memtables that are empty now
+		}
 	}
+	e.refreshHeld()
 }
 
 // purge drops the tables whose rows are gone.

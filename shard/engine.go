@@ -197,9 +197,10 @@ func (e *Engine) openLog() error {
 	return err
 }
 
-// knownOfLog is what the manifest tells about the log. Segments and floors are of frames that were synced before.
+// knownOfLog is what the manifest tells about the log. Segments and floors are of frames that were synced before;
+// what is held is still needed.
 func (e *Engine) knownOfLog() wal.Known {
-	return wal.Known{Floor: lowest(e.store.Floors()), Written: e.store.MaxSequence()}
+	return wal.Known{Floor: e.store.Horizon(), Written: e.store.MaxSequence()}
 }
 
 // lowest returns the smallest of the floors; 0 when there is none.

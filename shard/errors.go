@@ -82,6 +82,7 @@ var (
 
 // Errors of flushing.
 var (
+	ErrUnwritable       = errors.New("the rows can't be written as a file")
 	ErrNoFrozenMemtable = errors.New("there is no frozen memtable to flush")
 	ErrFrozenQueueFull  = errors.New("the queue of frozen memtables is full")
 	ErrPoisoned         = errors.New("the write-ahead log or the manifest failed; nothing is flushed until a restart")

@@ -53,7 +53,14 @@ func (c *FlushController) FlushFrozenWith(register func([]FlushResult, func()) e
 	if m == nil {
 		return nil, ErrNoFrozenMemtable
 	}
+	return c.flush(m, register)
+}
+
+// flush writes a memtable, frozen or held, and has its segments registered. flushMu is held.
+func (c *FlushController) flush(m *Memtable, register func([]FlushResult, func()) error) ([]FlushResult, error) {
 	m.applies.Wait()
+	c.flight = flight{memtable: m}
+	defer func() { c.flight = flight{} }()
 	pending, results, err := c.writeSegments(m)
 	if err == nil {
 		err = c.options.Files.Seal(pending)
@@ -76,11 +83,13 @@ func abort(pending []*segment.PendingFile) {
 	}
 }
 
-// release takes the flushed memtable out of the queue.
+// release takes the flushed memtable out of its queue. What of it could not be written is held from now on.
 func (c *FlushController) release(m *Memtable) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.frozen = slices.DeleteFunc(c.frozen, func(other *Memtable) bool { return other == m })
+	isFlushed := func(other *Memtable) bool { return other == m }
+	c.frozen = slices.DeleteFunc(c.frozen, isFlushed)
+	c.held = append(slices.DeleteFunc(c.held, isFlushed), c.flight.unwritten...)
 	close(m.flushed)
 	c.publishLocked()
 }
@@ -98,8 +107,13 @@ func (c *FlushController) writeSegments(m *Memtable) ([]*segment.PendingFile, []
 		if s == nil {
 			continue // dropped
 		}
-		file, result, err := c.writeSegment(m, key, s)
-		pending = append(pending, file)
+		file, result, err := c.writeTable(m, key, s)
+		if errors.Is(err, ErrUnwritable) && c.hold(m, key, err) {
+			continue
+		}
+		if file != nil {
+			pending = append(pending, file)
+		}
 		if err != nil {
 			return pending, nil, &FlushError{Database: key.database, Measurement: key.measurement, Err: err}
 		}
@@ -108,19 +122,39 @@ func (c *FlushController) writeSegments(m *Memtable) ([]*segment.PendingFile, []
 	return pending, results, nil
 }
 
-// writeSegment writes the file of one measurement. A panic in the writer is that measurement's failure: the memtable
-// stays.
-func (c *FlushController) writeSegment(
+// writeTable writes the file of one measurement, once more and plain if the writer panics. After an ErrUnwritable there
+// is no file.
+func (c *FlushController) writeTable(
 	m *Memtable, key tableKey, s *tableSnapshot,
-) (_ *segment.PendingFile, _ FlushResult, err error) {
+) (*segment.PendingFile, FlushResult, error) {
+	if c.isBehindHeld(m, key) {
+		return nil, FlushResult{}, fmt.Errorf("%w: older ones of the measurement are held", ErrUnwritable)
+	}
+	for _, plain := range []bool{false, true} {
+		file, result, err := c.writeSegment(m, key, s, plain)
+		if !errors.Is(err, ErrUnwritable) {
+			return file, result, err
+		}
+		file.Abort()
+		if plain {
+			return nil, FlushResult{}, err
+		}
+	}
+	panic("BUG: the loop returns")
+}
+
+// writeSegment writes the file of one measurement. A panic in the writer is that measurement's failure: ErrUnwritable.
+func (c *FlushController) writeSegment(
+	m *Memtable, key tableKey, s *tableSnapshot, plain bool,
+) (file *segment.PendingFile, _ FlushResult, err error) {
 	info := segment.FileInfo{
-		Database: key.database, Measurement: key.measurement, Level: 0,
+		Database: key.database, Measurement: key.measurement, Level: 0, Plain: plain,
 		MinSequence: m.minSequence, MaxSequence: m.maxSequence, Tags: s.tags, Fields: s.fieldDefs(),
 	}
-	file := c.options.Files.NewFile(0, info, 0)
+	file = c.options.Files.NewFile(0, info, 0)
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("write segment: panic: %v", p)
+			err = fmt.Errorf("%w: panic: %v", ErrUnwritable, p)
 		}
 	}()
 	meta, err := file.Write(s.source(everything()))

@@ -45,10 +45,12 @@ type FlushController struct {
 	fill    atomic.Pointer[Fill]
 
 	flushMu sync.Mutex // one flush at a time; taken before mu
+	flight  flight     // of the flush that holds flushMu
 
 	mu     sync.Mutex
 	active *Memtable
 	frozen []*Memtable // oldest first
+	held   []*Memtable // flushed but for one measurement each, see hold.go; oldest first
 }
 
 // NewFlushController returns a controller with an empty active memtable.
@@ -113,7 +115,7 @@ func (c *FlushController) FrozenCount() int {
 func (c *FlushController) IsIdle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.frozen) == 0 && c.active.minSequence == 0
+	return len(c.frozen) == 0 && len(c.held) == 0 && c.active.minSequence == 0
 }
 
 // Insert adds the shard's part of the batch if its memtables have room, else it returns ErrCapacityExceeded. The
@@ -161,13 +163,20 @@ func (c *FlushController) reserveLocked(need usage, sequence uint64) *Memtable {
 
 // apply inserts the rows that reserve took room for; m may have been frozen since, but its flush waits for them.
 func (c *FlushController) apply(m *Memtable, b *Batch, need usage, sequence uint64) error {
+	return c.applyPart(m, b, need, sequence, nil)
+}
+
+// applyPart is apply for the measurements that takes says yes to; nil: all.
+func (c *FlushController) applyPart(
+	m *Memtable, b *Batch, need usage, sequence uint64, takes func(measurement string) bool,
+) error {
 	defer m.applies.Done()
 	select {
 	case <-m.flushed:
 		return ErrFrozen
 	default:
 	}
-	taken := m.insert(b, c.shard, sequence)
+	taken := m.insert(b, c.shard, sequence, takes)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m.applied.add(taken)
@@ -249,22 +258,26 @@ func (c *FlushController) minUnflushedLocked(except *Memtable) uint64 {
 	return lowest
 }
 
-// memtables returns the active memtable and the frozen ones, newest first.
+// memtables returns the active memtable, the frozen and the held ones, newest first.
 func (c *FlushController) memtables() []*Memtable {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := slices.Clone(c.frozen)
-	all = append(all, c.active)
+	all := c.memtablesLocked()
 	slices.Reverse(all)
 	return all
 }
 
-// TotalMemory returns the bytes that the active and frozen memtables take, reservations included.
+// memtablesLocked returns all memtables, oldest first.
+func (c *FlushController) memtablesLocked() []*Memtable {
+	return append(slices.Concat(c.held, c.frozen), c.active)
+}
+
+// TotalMemory returns the bytes that the active, frozen and held memtables take, reservations included.
 func (c *FlushController) TotalMemory() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	total := int64(0)
-	for _, m := range append(slices.Clone(c.frozen), c.active) {
+	for _, m := range c.memtablesLocked() {
 		total += m.applied.memoryBytes + m.pending.memoryBytes
 	}
 	return total

@@ -61,6 +61,10 @@ func (e *Engine) flushLoop(ctx context.Context, s *shardState) {
 		case <-ctx.Done():
 			return
 		case <-s.flush.wake:
+		case <-s.retryIn():
+		}
+		if s.FrozenCount() == 0 && !e.retryHeld(s) {
+			return
 		}
 		for s.FrozenCount() > 0 && ctx.Err() == nil {
 			if !e.flushOldest(ctx, s) {
@@ -111,13 +115,14 @@ func (e *Engine) flushed(s *shardState, results []FlushResult, took time.Duratio
 	}
 	e.logger.Debug("flushed", zap.Int("shard", s.shard), zap.Int("segments", len(results)), zap.Int64("rows", rows),
 		zap.Int64("bytes", bytes), zap.Duration("took", took))
+	e.refreshHeld()
 	e.trimLog()
 	e.tier.compactor.Wake()
 	e.kick()
 }
 
 func (e *Engine) trimLog() {
-	floor := lowest(e.store.Floors())
+	floor := e.store.Horizon()
 	e.schema.forgetDrops(floor)
 	err := e.log.Trim(floor)
 	if !e.state.trimFailing.Swap(err != nil) && err != nil {
@@ -135,8 +140,9 @@ func (e *Engine) registerWith(s *shardState) func([]FlushResult, func()) error {
 		if err := e.settleDrops(); err != nil {
 			return err
 		}
-		m := s.FrozenMemtable()
+		m := s.flight.memtable
 		edit := segment.Edit{Floors: e.floorsWithout(s, m), Shards: len(e.allShards())}
+		edit.Holds = e.changedHolds(s, edit.Floors[s.shard])
 		size := int64(0)
 		for _, r := range results {
 			edit.Add = append(edit.Add, r.Meta)
@@ -147,6 +153,7 @@ func (e *Engine) registerWith(s *shardState) func([]FlushResult, func()) error {
 			return err
 		}
 		_, err := e.store.Apply(edit, func() {
+			s.flight.shareReservation(size)
 			m.reservation.Settle(size)
 			release()
 		})

@@ -22,6 +22,8 @@ type Memtable struct {
 	maxSequence uint64
 	reservation *pagecache.Reservation // of its flush, from the seal on; nil without a tier
 
+	held *heldTable // of a held memtable; never changed
+
 	mu      sync.RWMutex
 	tables  map[tableKey]*table
 	dropped usage // of tables that gave way, still part of applied
@@ -42,13 +44,13 @@ func (m *Memtable) usedLocked() usage {
 }
 
 // insert adds the batch's points of one shard, unconditionally: what the log holds is never refused, but what was
-// dropped since is left out. It returns what they take.
-func (m *Memtable) insert(b *Batch, shard int, sequence uint64) (taken usage) {
+// dropped since is left out, and measurements that takes, unless it is nil, says no to. It returns what they take.
+func (m *Memtable) insert(b *Batch, shard int, sequence uint64, takes func(measurement string) bool) (taken usage) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, measurement := range b.order {
 		rows := &measurement.tables[shard]
-		if len(rows.times) == 0 {
+		if len(rows.times) == 0 || takes != nil && !takes(measurement.name) {
 			continue
 		}
 		t := m.tableLocked(tableKey{b.database, measurement.name}, sequence, &b.schema.tombstones)

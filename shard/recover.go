@@ -29,19 +29,19 @@ type recovery struct {
 // engine must be shut down.
 func (e *Engine) Recover(ctx context.Context) error {
 	started := time.Now()
-	floors := e.store.Floors()
+	covered := e.covered()
 	e.recovery.running.Store(true)
-	e.recovery.sequence.Store(lowest(floors))
-	err := e.log.Replay(lowest(floors), func(f wal.Frame) error {
+	e.recovery.sequence.Store(e.store.Horizon())
+	err := e.log.Replay(e.store.Horizon(), func(f wal.Frame) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		return e.replayFrame(f, floors)
+		return e.replayFrame(f, covered)
 	})
 	if err != nil {
 		return fmt.Errorf("replay the write-ahead log: %w", err)
 	}
-	e.sequence = max(e.log.LastSequence(), e.store.MaxSequence(), highest(floors))
+	e.sequence = max(e.log.LastSequence(), e.store.MaxSequence(), highest(e.store.Floors()))
 	if err := e.log.StartAt(e.sequence + 1); err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func highest(floors []uint64) uint64 {
 }
 
 // replayFrame inserts the rows of a frame that are not in segments yet.
-func (e *Engine) replayFrame(f wal.Frame, floors []uint64) error {
+func (e *Engine) replayFrame(f wal.Frame, covered []coverage) error {
 	if f.Type == frameDrop {
 		return e.replayDrop(f)
 	}
@@ -89,14 +89,19 @@ func (e *Engine) replayFrame(f wal.Frame, floors []uint64) error {
 	e.recovery.skipped.Add(b.skipped)
 	e.registerSchema(b)
 	for _, p := range w.parts {
-		if p.shard < len(floors) && f.Sequence <= floors[p.shard] {
-			e.recovery.skipped.Add(p.need.rows)
+		var takes func(measurement string) bool
+		if p.shard < len(covered) {
+			takes = covered[p.shard].without(b.database, f.Sequence)
+		}
+		rows := b.rowsOf(p.shard, takes)
+		e.recovery.skipped.Add(p.need.rows - rows)
+		if rows == 0 {
 			continue
 		}
-		if err := e.replayPart(&p, b, f.Sequence); err != nil {
+		if err := e.replayPart(&p, b, f.Sequence, takes); err != nil {
 			return err
 		}
-		e.recovery.rows.Add(p.need.rows)
+		e.recovery.rows.Add(rows)
 	}
 	e.recovery.frames.Add(1)
 	e.recovery.sequence.Store(f.Sequence)
@@ -132,14 +137,14 @@ func (e *Engine) newReplayBatch(database string, sequence uint64) *Batch {
 }
 
 // replayPart inserts the rows of one shard, after a seal and a flush where they do not fit.
-func (e *Engine) replayPart(p *part, b *Batch, sequence uint64) error {
+func (e *Engine) replayPart(p *part, b *Batch, sequence uint64, takes func(measurement string) bool) error {
 	s := e.allShards()[p.shard]
 	if SealRequired(s.Fill(), p.need) {
 		if err := e.flushAll(s); err != nil {
 			return err
 		}
 	}
-	return s.InsertWithWALSeq(b, sequence)
+	return s.applyPart(s.reserve(p.need, sequence), b, p.need, sequence, takes)
 }
 
 // flushAll seals the shard whatever the tier says, and flushes all that it holds.
@@ -180,6 +185,11 @@ func (e *Engine) adoptShards() error {
 	for _, s := range e.allShards() {
 		if err := e.flushAll(s); err != nil {
 			return fmt.Errorf("flush before the number of shards changes: %w", err)
+		}
+		if s.HeldCount() > 0 {
+			e.logger.Error("the number of shards stays as it is, because a measurement can't be written to files",
+				zap.Int("shards", e.store.Shards()), zap.Int("configured", count))
+			return nil
 		}
 	}
 	if err := e.settleDrops(); err != nil {

@@ -21,6 +21,8 @@ type schema struct {
 	tombstones tombstones
 	drops      atomic.Uint64 // how often something was dropped; a batch that was parsed before may be wrong
 
+	held atomic.Pointer[map[tableKey]string] // measurements whose points are refused, and why
+
 	mu        sync.RWMutex
 	databases map[string]map[string]columns // database, measurement
 }

@@ -48,6 +48,26 @@ type ShardStatus struct {
 	Flushes         int64      `json:"flushes"`
 	FlushFailures   int64      `json:"flush_failures"`
 	LastFlushError  string     `json:"last_flush_error,omitempty"`
+	// Held are rows of measurements that can't be written to files, oldest first. See hold.go.
+	Held []HeldStatus `json:"held,omitempty"`
+}
+
+// HeldStatus is what is held of one measurement of one memtable.
+type HeldStatus struct {
+	Database    string    `json:"database"`
+	Measurement string    `json:"measurement"`
+	Rows        int64     `json:"rows"`
+	Bytes       int64     `json:"bytes"`
+	Since       time.Time `json:"since"`
+	Cause       string    `json:"cause"`
+}
+
+// HeldRows counts the rows that are held.
+func (s *ShardStatus) HeldRows() (rows int64) {
+	for _, h := range s.Held {
+		rows += h.Rows
+	}
+	return rows
 }
 
 // WALStatus describes the write-ahead log.
@@ -181,6 +201,12 @@ func (e *Engine) shardStatus(s *shardState) ShardStatus {
 	s.mu.Lock()
 	for _, m := range s.frozen {
 		status.FrozenBytes += m.usedLocked().bytes()
+	}
+	for _, m := range s.held {
+		status.Held = append(status.Held, HeldStatus{
+			Database: m.held.key.database, Measurement: m.held.key.measurement, Rows: m.applied.rows,
+			Bytes: m.applied.bytes(), Since: m.held.since, Cause: m.held.cause,
+		})
 	}
 	s.mu.Unlock()
 	if wanted := s.wanted.Load(); s.blocked.Load() && wanted != 0 {
