@@ -26,6 +26,7 @@ import (
 	"lineweir/internal/vfs"
 	"lineweir/query"
 	"lineweir/shard"
+	"lineweir/web"
 )
 
 func main() {
@@ -120,6 +121,10 @@ func newServer(
 	if err != nil {
 		return nil, err
 	}
+	page, err := web.NewPage()
+	if err != nil {
+		return nil, err
+	}
 	limits := ingest.DefaultLimits()
 	limits.BodyBytesMax = loaded.Config.HTTP.MaxBodyBytes
 	limits.InFlightBytesMax = loaded.Config.HTTP.InFlightBytes
@@ -128,7 +133,8 @@ func newServer(
 	limits.ConnectionsMax = loaded.Config.HTTP.MaxConnections
 	limits.Line = lineLimits(&loaded.Config)
 	handler, err := ingest.NewHandler(ingest.Options{
-		Engine: engine, Logger: logger, Version: cli.Version(), Scan: scan.Scan, Tokens: tokens, Limits: limits,
+		Engine: engine, Logger: logger, Version: cli.Version(), Scan: scan.Scan, Page: page.Serve,
+		Tokens: tokens, Limits: limits,
 	})
 	if err != nil {
 		return nil, err

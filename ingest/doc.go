@@ -28,5 +28,6 @@
 // limit are answered 503 instead of closed. Over TLS, HTTP/2 is served by the same handlers.
 //
 // The package does not decide what is admitted (package shard), does not read points back (package query), and holds no
-// state of its own beside metrics and pools.
+// state of its own beside metrics, pools and the history: a sample of the main figures for each of the last 900
+// seconds, for the plots of the status page (package web), which it serves without knowing it.
 package ingest

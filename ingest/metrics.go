@@ -3,6 +3,7 @@ package ingest
 import (
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -60,10 +61,10 @@ var stageSeconds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025,
 type metrics struct {
 	registry *prometheus.Registry
 	requests *prometheus.CounterVec // by api and outcome
-	points   prometheus.Counter
+	points   atomic.Int64           // made durable
+	wire     atomic.Int64           // bytes of bodies as they came
+	text     atomic.Int64           // bytes of their text
 	faults   map[Fault]prometheus.Counter
-	wire     prometheus.Counter
-	text     prometheus.Counter
 	stages   map[string]prometheus.Observer
 	access   map[string]prometheus.Counter // by reason
 }
@@ -104,20 +105,26 @@ func (m *metrics) registerRequests() {
 }
 
 func (m *metrics) registerVolume() {
-	m.points = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "lineweir_write_points_total", Help: "Points that were made durable.",
-	})
 	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lineweir_write_lines_refused_total", Help: "Lines that were refused, by fault.",
 	}, []string{"fault"})
 	for _, fault := range Faults() {
 		m.faults[fault] = refused.WithLabelValues(fault.String())
 	}
-	bodies := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "lineweir_write_body_bytes_total", Help: "Bytes of bodies on the wire, and of their text.",
-	}, []string{"form"})
-	m.wire, m.text = bodies.WithLabelValues("wire"), bodies.WithLabelValues("text")
-	m.registry.MustRegister(m.points, refused, bodies)
+	bytes := func(form string) prometheus.CounterOpts {
+		return prometheus.CounterOpts{
+			Name: "lineweir_write_body_bytes_total", Help: "Bytes of bodies on the wire, and of their text.",
+			ConstLabels: prometheus.Labels{"form": form},
+		}
+	}
+	points := prometheus.CounterOpts{Name: "lineweir_write_points_total", Help: "Points that were made durable."}
+	m.registry.MustRegister(refused, count(points, &m.points), count(bytes("wire"), &m.wire),
+		count(bytes("text"), &m.text))
+}
+
+// count exposes a counter that the status reads as well.
+func count(o prometheus.CounterOpts, value *atomic.Int64) prometheus.Collector {
+	return prometheus.NewCounterFunc(o, func() float64 { return float64(value.Load()) })
 }
 
 func (m *metrics) registerBudget(b *budget) {

@@ -84,7 +84,7 @@ type endpointBody struct {
 }
 
 // index lists what there is.
-func (h *Handler) index(http.ResponseWriter, *http.Request) (reply, error) {
+func (h *Handler) index() (reply, error) {
 	body := struct {
 		Name      string         `json:"name"`
 		Version   string         `json:"version"`

@@ -28,6 +28,7 @@ type Handler struct {
 	decoders    decoders
 	parsers     sync.Pool
 	metrics     *metrics
+	history     history
 	router      *chi.Mux
 	started     time.Time
 }
@@ -69,7 +70,8 @@ type route struct {
 func (h *Handler) table() []route {
 	read := []string{http.MethodGet, http.MethodHead}
 	return []route{
-		{read, "/", "this list", needRead, h.index},
+		{read, "/", "the status page for browsers, this list for others", needRead, h.page},
+		{read, assetPrefix + "{name}", "parts of the status page", needRead, h.asset},
 		{read, "/ping", "204; verbose=true: the version", nil, h.ping},
 		{read, "/health", "200 while the process can serve, 503 when only a restart helps", nil, h.health},
 		{read, "/ready", "200 when writes are taken, else 503 with the cause", nil, h.ready},
@@ -79,6 +81,7 @@ func (h *Handler) table() []route {
 		{[]string{http.MethodGet}, "/api/scan",
 			"points: db, measurement, start, stop, tag, field, limit, format=lp|csv|jsonl|count", needScan, h.scan},
 		{read, "/api/status", "what the engine does, as JSON", needRead, h.status},
+		{read, "/api/history", "figures of the last 15 minutes, one row a second; after=MILLISECONDS", needRead, h.past},
 		{[]string{http.MethodPost}, "/api/seal", "seal all memtables; wait=true: until they are flushed", needAdmin, h.seal},
 		{[]string{http.MethodPut}, "/api/compaction", `{"max_bytes_per_second":N,"paused":bool}`, needAdmin, h.compaction},
 	}

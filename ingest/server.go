@@ -1,10 +1,12 @@
 package ingest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -20,6 +22,9 @@ type Options struct {
 	Version string // of lineweir
 	// Scan answers GET /api/scan. It returns an error before it has written anything.
 	Scan func(w http.ResponseWriter, r *http.Request) error
+	// Page serves a file of the status page, and the page itself where name is empty. It returns false and has written
+	// nothing if there is no such file.
+	Page func(w http.ResponseWriter, r *http.Request, name string) bool
 	// Tokens tell what a client may do. Without them everybody may do everything.
 	Tokens *auth.Verifier
 	Limits Limits
@@ -55,7 +60,8 @@ const inFlightBodiesMin = 4
 func (o *Options) Validate() error {
 	l := &o.Limits
 	return errors.Join(
-		require(o.Engine != nil && o.Logger != nil && o.Scan != nil, "Engine, Logger and Scan are needed"),
+		require(o.Engine != nil && o.Logger != nil && o.Scan != nil && o.Page != nil,
+			"Engine, Logger, Scan and Page are needed"),
 		require(l.BodyBytesMax >= 1 && l.BodyBytesMax <= TextBytesMax,
 			"limit of a body is %d bytes, must be from 1 to %d", l.BodyBytesMax, TextBytesMax),
 		require(l.InFlightBytesMax >= inFlightBodiesMin*l.BodyBytesMax,
@@ -111,7 +117,7 @@ func (o *ServerOptions) Validate() error {
 // Server is the HTTP server. Its owner ends it with Shutdown or Close.
 type Server struct {
 	*http.Server
-	connections *connections
+	handler *Handler
 }
 
 // NewServer returns the HTTP server. It has no timeout for whole requests: bodies and scans have their own, by
@@ -124,7 +130,7 @@ func NewServer(o ServerOptions) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the log of the HTTP server: %w", err)
 	}
-	s := &Server{connections: o.Handler.connections, Server: &http.Server{
+	s := &Server{handler: o.Handler, Server: &http.Server{
 		Handler: o.Handler, ReadHeaderTimeout: o.ReadHeaderTimeout, IdleTimeout: o.IdleTimeout,
 		MaxHeaderBytes: o.MaxHeaderBytes, ErrorLog: log, ConnContext: nameConnection, HTTP2: http2Limits(),
 		ConnState: noteState, DisableGeneralOptionsHandler: true, // OPTIONS * is answered as any other request
@@ -148,9 +154,14 @@ func http2Limits() *http.HTTP2Config {
 }
 
 // Serve serves the connections of a listener: with TLS, and then with HTTP/2 as well, if there is a certificate. It
-// returns http.ErrServerClosed after Shutdown and Close.
+// returns http.ErrServerClosed after Shutdown and Close. Meanwhile it records the history.
 func (s *Server) Serve(listener net.Listener) error {
-	limited := s.connections.listen(listener)
+	ctx, cancel := context.WithCancel(context.Background())
+	var recorder sync.WaitGroup
+	recorder.Go(func() { s.handler.history.record(ctx, s.handler.sample) })
+	defer recorder.Wait()
+	defer cancel()
+	limited := s.handler.connections.listen(listener)
 	if s.TLSConfig != nil {
 		return s.ServeTLS(limited, "", "")
 	}

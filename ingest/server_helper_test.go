@@ -72,6 +72,10 @@ func newHandlerOf(t testing.TB, engine *shard.Engine, change ...func(*Options)) 
 	options := Options{
 		Engine: engine, Logger: zap.NewNop(), Version: "test", Limits: DefaultLimits(),
 		Scan: func(http.ResponseWriter, *http.Request) error { return errors.New("no scan") },
+		Page: func(w http.ResponseWriter, _ *http.Request, name string) bool {
+			_, _ = w.Write([]byte("file " + name)) // a recorder takes everything
+			return true
+		},
 	}
 	for _, c := range change {
 		c(&options)

@@ -7,15 +7,24 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"time"
 
 	"lineweir/shard"
 )
 
 // statusBody is the engine's status, and what the engine does not know.
 type statusBody struct {
-	Version string `json:"version"`
+	Version string    `json:"version"`
+	Time    time.Time `json:"time"` // by the server's clock
 	shard.Status
+	Writes   writesBody   `json:"writes"`
 	InFlight inFlightBody `json:"in_flight"`
+}
+
+// writesBody counts what came since the start.
+type writesBody struct {
+	Points    int64 `json:"points"`     // made durable
+	TextBytes int64 `json:"text_bytes"` // of line protocol that was received, refused or not
 }
 
 // inFlightBody is the budget of the writes in flight.
@@ -26,7 +35,8 @@ type inFlightBody struct {
 
 func (h *Handler) status(http.ResponseWriter, *http.Request) (reply, error) {
 	return jsonReply(http.StatusOK, statusBody{
-		Version: h.options.Version, Status: h.engine.Status(),
+		Version: h.options.Version, Time: time.Now(), Status: h.engine.Status(),
+		Writes:   writesBody{Points: h.metrics.points.Load(), TextBytes: h.metrics.text.Load()},
 		InFlight: inFlightBody{Bytes: h.budget.usedBytes.Load(), MaxBytes: h.budget.limitBytes},
 	})
 }

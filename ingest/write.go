@@ -108,8 +108,8 @@ func (q *writeRequest) receive(w http.ResponseWriter, r *http.Request, api *writ
 	}
 	m := q.handler.metrics
 	m.observe(stageRead, q.received)
-	m.wire.Add(float64(len(q.wire.bytes)))
-	m.text.Add(float64(len(q.lines())))
+	m.wire.Add(int64(len(q.wire.bytes)))
+	m.text.Add(int64(len(q.lines())))
 	return nil
 }
 
@@ -220,7 +220,7 @@ func (q *writeRequest) try(ctx context.Context) error {
 	}
 	h.metrics.observe(stageWrite, start)
 	h.metrics.countRefused(&result)
-	h.metrics.points.Add(float64(result.Points))
+	h.metrics.points.Add(int64(result.Points))
 	return refusedLines(&result, true)
 }
 

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+
+	"lineweir/internal/uplot"
 )
 
 // findingsMax bounds how many findings of a verification are printed; the JSON has more.
@@ -65,7 +67,7 @@ func (g *Gap) text() string {
 	return fmt.Sprintf("missing: lines %d to %d of batch %d: %s", g.First, g.Last, g.Batch, g.Point)
 }
 
-// The page and what it is made of. uPlot draws the plots; its licence lies beside it and in each page.
+// The page and what it is made of. uPlot draws the plots; its licence is in each page.
 //
 //go:embed page
 var pageFiles embed.FS
@@ -109,17 +111,14 @@ func newPage(reports []*Report) ([]byte, error) {
 		return nil, err
 	}
 	style, err1 := pageFiles.ReadFile("page/report.css")
-	plotStyle, err2 := pageFiles.ReadFile("page/uPlot.min.css")
-	licence, err3 := pageFiles.ReadFile("page/uPlot.LICENSE")
-	library, err4 := pageFiles.ReadFile("page/uPlot.iife.min.js")
-	script, err5 := pageFiles.ReadFile("page/report.js")
-	text, err6 := pageFiles.ReadFile("page/report.html")
-	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
+	script, err2 := pageFiles.ReadFile("page/report.js")
+	text, err3 := pageFiles.ReadFile("page/report.html")
+	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, err
 	}
 	data.Reports = template.JS(encoded)
-	data.Style = template.CSS(append(plotStyle, style...))
-	data.Library = template.JS("/*\n" + string(licence) + "*/\n" + string(library))
+	data.Style = template.CSS(uplot.Style + string(style))
+	data.Library = template.JS("/*\n" + uplot.Licence + "*/\n" + uplot.Script)
 	data.Script = template.JS(script)
 	parsed, err := template.New("page").Parse(string(text))
 	if err != nil {

@@ -12,7 +12,7 @@ type admission struct {
 	waiting      atomic.Int64
 	waitingBytes atomic.Int64
 	refused      map[string]*atomic.Int64 // by cause; the map never changes
-	last         atomic.Pointer[Refusal]
+	recent       refusals
 }
 
 func newAdmission() *admission {
@@ -26,7 +26,7 @@ func newAdmission() *admission {
 // RecordRefusal counts a refusal. Write counts its own; callers that refuse before Write count theirs here.
 func (e *Engine) RecordRefusal(err *BackpressureError) {
 	e.admission.refused[err.Cause].Add(1)
-	e.admission.last.Store(&Refusal{
+	e.admission.recent.add(&Refusal{
 		Time: time.Now(), Cause: err.Cause, Detail: err.Detail, RetryAfterSeconds: int(err.RetryAfter / time.Second),
 	})
 }

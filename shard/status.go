@@ -35,19 +35,23 @@ type TierStatus struct {
 
 // ShardStatus describes the memtables of one shard.
 type ShardStatus struct {
-	Generation      uint64     `json:"generation"`
-	ActiveRows      int64      `json:"active_rows"`
-	ActiveBytes     int64      `json:"active_bytes"`
-	MaxBytes        int64      `json:"max_bytes"`
-	Frozen          int        `json:"frozen"`
-	FrozenBytes     int64      `json:"frozen_bytes"`
-	BlockedSince    *time.Time `json:"blocked_since,omitempty"`
-	Waiting         int        `json:"waiting"`
-	Floor           uint64     `json:"floor"`
-	OldestUnflushed uint64     `json:"oldest_unflushed_sequence"`
-	Flushes         int64      `json:"flushes"`
-	FlushFailures   int64      `json:"flush_failures"`
-	LastFlushError  string     `json:"last_flush_error,omitempty"`
+	Generation   uint64     `json:"generation"`
+	ActiveRows   int64      `json:"active_rows"`
+	ActiveBytes  int64      `json:"active_bytes"`
+	MaxBytes     int64      `json:"max_bytes"`
+	Frozen       int        `json:"frozen"`
+	FrozenBytes  int64      `json:"frozen_bytes"`
+	BlockedSince *time.Time `json:"blocked_since,omitempty"`
+	// BlockedBy is the cause while the shard is blocked.
+	BlockedBy string `json:"blocked_by,omitempty"`
+	// ExpectedWaitSeconds is when the seal of a blocked shard is expected, nil where nobody can tell.
+	ExpectedWaitSeconds *float64 `json:"expected_wait_seconds,omitempty"`
+	Waiting             int      `json:"waiting"`
+	Floor               uint64   `json:"floor"`
+	OldestUnflushed     uint64   `json:"oldest_unflushed_sequence"`
+	Flushes             int64    `json:"flushes"`
+	FlushFailures       int64    `json:"flush_failures"`
+	LastFlushError      string   `json:"last_flush_error,omitempty"`
 	// Held are rows of measurements that can't be written to files, oldest first. See hold.go.
 	Held []HeldStatus `json:"held,omitempty"`
 }
@@ -96,6 +100,8 @@ type AdmissionStatus struct {
 	Waiting     int64            `json:"waiting"`
 	Refused     map[string]int64 `json:"refused"` // by cause
 	LastRefusal *Refusal         `json:"last_refusal,omitempty"`
+	// RecentRefusals are the latest ones, newest first.
+	RecentRefusals []Refusal `json:"recent_refusals"`
 }
 
 // Refusal is one refused write.
@@ -211,7 +217,8 @@ func (e *Engine) shardStatus(s *shardState) ShardStatus {
 	s.mu.Unlock()
 	if wanted := s.wanted.Load(); s.blocked.Load() && wanted != 0 {
 		since := time.Unix(0, wanted)
-		status.BlockedSince = &since
+		status.BlockedSince, status.BlockedBy = &since, e.causeOf(fill)
+		status.ExpectedWaitSeconds = e.expectedSeconds(s)
 	}
 	e.commitMu.Lock()
 	status.Waiting = len(s.waiters)
@@ -222,13 +229,28 @@ func (e *Engine) shardStatus(s *shardState) ShardStatus {
 	return status
 }
 
+// expectedSeconds is when a blocked shard's seal is expected, nil where nobody can tell: while the drain is paused or
+// stands still, or while the shard waits for a flush.
+func (e *Engine) expectedSeconds(s *shardState) *float64 {
+	const unknown = time.Hour // of expectedWait
+	wait := e.expectedWait(s)
+	if e.causeOf(s.Fill()) != CauseL0Full || wait >= unknown || e.tier.compactor.Status().Paused {
+		return nil
+	}
+	seconds := wait.Seconds()
+	return &seconds
+}
+
 // Admission returns what became of writes until now.
 func (e *Engine) Admission() AdmissionStatus { return e.admission.status() }
 
 func (a *admission) status() AdmissionStatus {
 	s := AdmissionStatus{
 		Admitted: a.admitted.Load(), Waited: a.waited.Load(), Waiting: a.waiting.Load(),
-		Refused: map[string]int64{}, LastRefusal: a.last.Load(),
+		Refused: map[string]int64{}, RecentRefusals: a.recent.newestFirst(),
+	}
+	if len(s.RecentRefusals) > 0 {
+		s.LastRefusal = &s.RecentRefusals[0]
 	}
 	for cause, count := range a.refused {
 		s.Refused[cause] = count.Load()
