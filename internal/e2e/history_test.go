@@ -77,20 +77,53 @@ func (h *history) checkCount(t *testing.T, s *server) {
 // check compares every stored point with the batches, and returns how many there are.
 func (h *history) check(t *testing.T, s *server) int {
 	t.Helper()
+	got := s.batches(t)
+	stored := len(got)
+	for _, problem := range h.problems(t, got) {
+		t.Error(problem)
+	}
+	return stored
+}
+
+// batches returns the points of all batches that the server has. A database that doesn't exist yet has none.
+func (s *server) batches(t *testing.T) points {
+	t.Helper()
 	got := points{}
 	for _, measurement := range batchMeasurements {
-		maps.Copy(got, s.scan(t, "kill", measurement))
+		if s.count(t, "kill", measurement) > 0 {
+			maps.Copy(got, s.scan(t, "kill", measurement))
+		}
 	}
-	stored := len(got)
+	return got
+}
+
+// problems tells in what the points differ from the batches. It empties got.
+func (h *history) problems(t *testing.T, got points) []string {
+	t.Helper()
+	var problems []string
 	for batch, outcome := range h.outcomes {
 		if present := take(t, got, batch); !outcome.allows(present) {
-			t.Errorf("batch %d was %s, and %d of its %d points are stored", batch, outcome, present, batchPoints)
+			problems = append(problems, fmt.Sprintf("batch %d was %s, and %d of its %d points are stored",
+				batch, outcome, present, batchPoints))
 		}
 	}
 	if len(got) > 0 {
-		t.Errorf("%d points are stored that nobody wrote", len(got))
+		problems = append(problems, fmt.Sprintf("%d points are stored that nobody wrote", len(got)))
 	}
-	return stored
+	return problems
+}
+
+// count returns the number of batches with the outcome.
+func (h *history) count(outcome outcome) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 0
+	for _, o := range h.outcomes {
+		if o == outcome {
+			n++
+		}
+	}
+	return n
 }
 
 // take removes the points of the batch, and returns how many there were.

@@ -19,6 +19,7 @@ import (
 var scratch string
 
 func TestMain(m *testing.M) {
+	playRole()
 	dir, err := os.MkdirTemp("", "lineweir-e2e-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

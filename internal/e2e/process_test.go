@@ -20,6 +20,16 @@ const printedMax = 8 << 10
 
 func startProcess(t *testing.T, cmd *exec.Cmd) *process {
 	t.Helper()
+	p, err := tryProcess(t, cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// tryProcess is startProcess for a child that the system may not allow.
+func tryProcess(t *testing.T, cmd *exec.Cmd) (*process, error) {
+	t.Helper()
 	output, err := os.CreateTemp(t.TempDir(), filepath.Base(cmd.Path)+"-*.log")
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +38,7 @@ func startProcess(t *testing.T, cmd *exec.Cmd) *process {
 	cmd.Stdout, cmd.Stderr = output, output
 	dieWithParent(cmd)
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	p := &process{cmd: cmd, output: output.Name(), exited: make(chan struct{})}
 	go func() {
@@ -36,7 +46,7 @@ func startProcess(t *testing.T, cmd *exec.Cmd) *process {
 		_ = cmd.Wait() // how it ended is read from its ProcessState
 	}()
 	t.Cleanup(func() { p.cleanUp(t) })
-	return p
+	return p, nil
 }
 
 func (p *process) cleanUp(t *testing.T) {

@@ -261,15 +261,28 @@ func readmeMetrics(text string) *regexp.Regexp {
 	return regexp.MustCompile("^(" + strings.Join(patterns, "|") + ")$")
 }
 
-// TestARCHITECTURENamesRealTests requires that every test that ARCHITECTURE.md relies on exists.
+// TestARCHITECTURENamesRealTests requires that every test that the documents rely on exists.
 func TestARCHITECTURENamesRealTests(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(repository, "ARCHITECTURE.md"))
-	if err != nil {
-		t.Fatal(err)
+	real := declaredTests(t)
+	for _, document := range []string{"ARCHITECTURE.md", "docs/RELIABILITY.md"} {
+		text, err := os.ReadFile(filepath.Join(repository, document))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range regexp.MustCompile(`\b(Test|Fuzz)[A-Z]\w+`).FindAllString(string(text), -1) {
+			if !real[name] {
+				t.Errorf("%s names %s, which does not exist", document, name)
+			}
+		}
 	}
+}
+
+// declaredTests are the names of all tests of the project.
+func declaredTests(t *testing.T) map[string]bool {
+	t.Helper()
 	real := map[string]bool{}
-	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(t `)
-	for _, pattern := range []string{"*/*_test.go", "*/*/*_test.go"} {
+	declared := regexp.MustCompile(`(?m)^func ((Test|Fuzz)\w+)\(\w+ \*`)
+	for _, pattern := range []string{"*_test.go", "*/*_test.go", "*/*/*_test.go"} {
 		paths, err := filepath.Glob(filepath.Join(repository, pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -284,9 +297,5 @@ func TestARCHITECTURENamesRealTests(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range regexp.MustCompile(`\bTest\w+`).FindAllString(string(text), -1) {
-		if !real[name] {
-			t.Errorf("ARCHITECTURE.md names %s, which does not exist", name)
-		}
-	}
+	return real
 }

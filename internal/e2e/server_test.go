@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -18,9 +19,12 @@ import (
 )
 
 const (
-	readyLimit = 30 * time.Second // for a start, with its recovery
-	stopLimit  = 40 * time.Second // above the standard shutdown.timeout
+	readyLimit = 3 * time.Minute // for a start, with its recovery
+	stopLimit  = 3 * time.Minute // well above the standard shutdown.timeout
 )
+
+// anyPort is the address of a server that chooses a free port, which no other process can take before it does.
+const anyPort = "127.0.0.1:0"
 
 // server is one run of the lineweir binary.
 type server struct {
@@ -33,7 +37,7 @@ type server struct {
 // start runs lineweir with the settings, each key=value, and returns when it is ready.
 func start(t *testing.T, dataDir string, settings ...string) *server {
 	t.Helper()
-	s := launch(t, freeAddress(t), dataDir, settings...)
+	s := launch(t, anyPort, dataDir, settings...)
 	s.awaitReady(t)
 	return s
 }
@@ -45,6 +49,12 @@ func launch(t *testing.T, address, dataDir string, settings ...string) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return launchBinary(t, path, address, dataDir, settings...)
+}
+
+// launchBinary is launch for another build of lineweir.
+func launchBinary(t *testing.T, path, address, dataDir string, settings ...string) *server {
+	t.Helper()
 	cmd := exec.Command(path)
 	for _, setting := range settings {
 		cmd.Args = append(cmd.Args, "--set", setting)
@@ -54,7 +64,24 @@ func launch(t *testing.T, address, dataDir string, settings ...string) *server {
 	s := &server{address: address, dataDir: dataDir, client: &http.Client{Transport: &http.Transport{}}}
 	t.Cleanup(s.client.CloseIdleConnections)
 	s.process = startProcess(t, cmd)
+	if address == anyPort {
+		s.findAddress(t)
+	}
 	return s
+}
+
+// findAddress reads the address from the first line of the server's log. One that ends without it has none.
+func (s *server) findAddress(t *testing.T) {
+	t.Helper()
+	pattern := regexp.MustCompile(`"url":"http://([^"]+)"`)
+	eventually(t, readyLimit, "lineweir logs its address", func() bool {
+		gone := !s.running()
+		if match := pattern.FindStringSubmatch(s.printed(t)); match != nil {
+			s.address = match[1]
+			return true
+		}
+		return gone
+	})
 }
 
 // foreignEnvironment is the environment without settings of a lineweir that the developer may have.
