@@ -7,14 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -40,7 +44,27 @@ func zstded(t testing.TB, text string) string {
 	return string(w.EncodeAll([]byte(text), nil))
 }
 
-// TestBodies covers A-10 to A-13, A-15 and A-16.
+// bodyForm is a way in which a client sends a body.
+type bodyForm struct {
+	name string
+	of   func(string) io.Reader
+}
+
+var bodyForms = []bodyForm{
+	{"with its length", func(text string) io.Reader { return strings.NewReader(text) }}, {"chunked", chunked},
+}
+
+// randomText makes text of 64 letters that hardly compresses.
+func randomText(size int) string {
+	random := rand.New(rand.NewPCG(7, 8))
+	text := make([]byte, size)
+	for i := range text {
+		text[i] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"[random.IntN(64)]
+	}
+	return string(text)
+}
+
+// TestBodies sends bodies of all kinds to each API, with their length and chunked, and reads the points back.
 func TestBodies(t *testing.T) {
 	const one, two = "m v=1i 1", "m v=1i 1\nm v=2i 2"
 	long := strings.Repeat("m v=1i 1\n", 100_000)
@@ -54,54 +78,70 @@ func TestBodies(t *testing.T) {
 	}{
 		{"plain, no line feed at the end", two, "", 204, 2, ""},
 		{"identity", two, "identity", 204, 2, ""},
+		{"Identity", two, " Identity ", 204, 2, ""},
 		{"gzip", gzipped(t, two), "gzip", 204, 2, ""},
+		{"GZip", gzipped(t, two), "GZip", 204, 2, ""},
+		{"x-gzip", gzipped(t, two), "x-gzip", 204, 2, ""},
 		{"x-gzip in capitals", gzipped(t, two), "X-GZIP", 204, 2, ""},
 		{"gzip of two members", gzipped(t, one+"\n") + gzipped(t, "m v=2i 2"), "gzip", 204, 2, ""},
+		{"gzip cut within a line", gzipped(t, one+"\nm v=") + gzipped(t, "2i 2"), "gzip", 204, 2, ""},
+		{"gzip with empty members", gzipped(t, "") + gzipped(t, two) + gzipped(t, ""), "gzip", 204, 2, ""},
 		{"long gzip", gzipped(t, long), "gzip", 204, 1, ""},
 		{"long", long, "", 204, 1, ""},
 		{"zstd", zstded(t, two), "zstd", 204, 2, ""},
+		{"ZSTD", zstded(t, two), "ZSTD", 204, 2, ""},
 		{"zstd of two frames", zstded(t, one+"\n") + zstded(t, "m v=2i 2"), "zstd", 204, 2, ""},
 		{"long zstd", zstded(t, long), "zstd", 204, 1, ""},
 		{"nothing", "", "", 204, 0, ""},
 		{"nothing in gzip", gzipped(t, ""), "gzip", 204, 0, ""},
+		{"nothing in zstd", zstded(t, ""), "zstd", 204, 0, ""},
 		{"nothing, said to be gzip", "", "gzip", 204, 0, ""},
+		{"nothing, said to be x-gzip", "", "x-gzip", 204, 0, ""},
 		{"nothing, said to be zstd", "", "zstd", 204, 0, ""},
 		{"comments", "# a\tb\n\n  # c\n", "", 204, 0, ""},
 		{"zlib, said to be gzip", zlibbed(t, one), "gzip", 400, 0, "not valid gzip"},
 		{"text, said to be gzip", two, "gzip", 400, 0, "not valid gzip"},
+		{"gzip, said to be nothing", gzipped(t, two), "", 400, 0, ""},
 		{"text, said to be zstd", one, "zstd", 400, 0, "not valid zstd"},
 		{"gzip cut off", gzipped(t, long)[:200], "gzip", 400, 0, "gzip body ends early"},
+		{"gzip cut off in its header", gzipped(t, two)[:5], "gzip", 400, 0, "gzip body ends early"},
 		{"gzip without its checksum", strings.TrimSuffix(gzipped(t, two), gzipped(t, two)[len(gzipped(t, two))-8:]),
 			"gzip", 400, 0, "gzip body ends early"},
+		{"gzip with a wrong checksum", gzipped(t, two)[:len(gzipped(t, two))-8] + "12345678", "gzip", 400, 0, "not valid gzip"},
 		{"gzip with garbage behind it", gzipped(t, two) + "garbage garbage", "gzip", 400, 0, "not valid gzip"},
 		{"zstd cut off", zstded(t, long)[:20], "zstd", 400, 0, "zstd body ends early"},
-		{"unknown encoding", two, "br", 400, 0, `Content-Encoding "br" is unknown`},
-		{"two encodings", two, "gzip, gzip", 400, 0, "is unknown"},
+		{"br", two, "br", 400, 0, `Content-Encoding "br" is unknown`},
+		{"deflate", zlibbed(t, two), "deflate", 400, 0, `Content-Encoding "deflate" is unknown`},
+		{"snappy", two, "snappy", 400, 0, `Content-Encoding "snappy" is unknown`},
+		{"two encodings", gzipped(t, gzipped(t, two)), "gzip, gzip", 400, 0, "is unknown"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			for _, reader := range []func(string) io.Reader{
-				func(s string) io.Reader { return strings.NewReader(s) }, chunked,
-			} {
-				h := newTestHandler(t)
-				answer := do(t, h, http.MethodPost, "/write?db=d&precision=s", reader(tc.body),
-					"Content-Encoding", tc.encoding, "Content-Type", "application/x-www-form-urlencoded")
-				want := strings.ReplaceAll(tc.want, `"`, `\"`)
-				if answer.Code != tc.status || !strings.Contains(answer.Body.String(), want) {
-					t.Errorf("got %d %s, want %d with %q", answer.Code, answer.Body, tc.status, tc.want)
-				}
-				if got := points(t, h, "d", "m"); len(got) != tc.points {
-					t.Errorf("got points %q, want %d", got, tc.points)
+			s := startServer(t)
+			for _, api := range writeAPIsUnderTest {
+				for i, form := range bodyForms {
+					name := fmt.Sprint(api.name, i)
+					answer := s.send(http.MethodPost, api.url(name), form.of(tc.body), "Content-Encoding", tc.encoding,
+						"Content-Type", "application/x-www-form-urlencoded")
+					api.checkContract(t, answer)
+					if answer.StatusCode != tc.status || !strings.Contains(string(answer.body), strings.ReplaceAll(tc.want, `"`, `\"`)) {
+						t.Errorf("%s, %s: got %d %s, want %d with %q", api.name, form.name, answer.StatusCode, answer.body,
+							tc.status, tc.want)
+					}
+					if diff := cmp.Diff([]string{"m v=1i 1", "m v=2i 2"}[:tc.points], s.lines(name), cmpopts.EquateEmpty()); diff != "" {
+						t.Errorf("%s, %s: stored (-want +got):\n%s", api.name, form.name, diff)
+					}
 				}
 			}
 		})
 	}
 }
 
-// TestBodyLimits covers A-09: bytes are counted as they come, on the wire and decompressed.
+// TestBodyLimits counts bytes as they come, on the wire and decompressed, whatever was announced.
 func TestBodyLimits(t *testing.T) {
 	const limit = 1 << 20
 	line := "m v=1i 1\n"
 	fits := strings.Repeat("#", limit-len(line)-1) + "\n" + line
+	noise := randomText(2*limit) + "\n" + line
 	for _, tc := range []struct {
 		name     string
 		body     string
@@ -112,23 +152,105 @@ func TestBodyLimits(t *testing.T) {
 		{"above the limit", fits + "#", "", 413},
 		{"gzip at the limit", gzipped(t, fits), "gzip", 204},
 		{"gzip above the limit", gzipped(t, fits+"#"), "gzip", 413},
+		{"zstd at the limit", zstded(t, fits), "zstd", 204},
 		{"zstd above the limit", zstded(t, fits+"#"), "zstd", 413},
-		{"bomb", gzipped(t, strings.Repeat(" ", 100*limit)), "gzip", 413},
+		{"gzip above the limit on the wire", gzipped(t, "# c\n"+noise[limit/2:]), "gzip", 413},
+		{"zstd above the limit on the wire", zstded(t, "# c\n"+noise[limit/2:]), "zstd", 413},
 	} {
-		for name, reader := range map[string]func(string) io.Reader{
-			"length": func(s string) io.Reader { return strings.NewReader(s) }, "chunked": chunked,
-		} {
-			h := newTestHandler(t, func(o *Options) { o.Limits.BodyBytesMax = limit })
-			for _, url := range writeURLs() {
-				answer := do(t, h, http.MethodPost, url, reader(tc.body), "Content-Encoding", tc.encoding)
-				if answer.Code != tc.status {
-					t.Errorf("%s, %s, %s: got %d %s, want %d", tc.name, name, url, answer.Code, answer.Body, tc.status)
+		s := startServer(t, func(o *Options) { o.Limits.BodyBytesMax = limit })
+		for _, api := range writeAPIsUnderTest {
+			for _, form := range bodyForms {
+				answer := s.send(http.MethodPost, api.url("d"), form.of(tc.body), "Content-Encoding", tc.encoding)
+				api.checkContract(t, answer)
+				if answer.StatusCode != tc.status {
+					t.Errorf("%s, %s, %s: got %d %s, want %d", tc.name, form.name, api.name, answer.StatusCode, answer.body,
+						tc.status)
 				}
 			}
-			if used := h.budget.usedBytes.Load(); used != 0 {
-				t.Errorf("%s, %s: %d bytes of the budget were not given back", tc.name, name, used)
+		}
+		want := []string{"m v=1i 1"}
+		if tc.status != http.StatusNoContent {
+			want = nil
+		}
+		if diff := cmp.Diff(want, s.lines("d")); diff != "" {
+			t.Errorf("%s: stored (-want +got):\n%s", tc.name, diff)
+		}
+	}
+}
+
+// TestABombTakesBoundedMemory decompresses what is a thousand times as long as it is allowed to become.
+func TestABombTakesBoundedMemory(t *testing.T) {
+	const limit = 1 << 20
+	h := newTestHandler(t, func(o *Options) { o.Limits.BodyBytesMax = limit })
+	text := strings.Repeat("m v=1i 1\n", 100*limit/9)
+	for name, body := range map[string]string{
+		"gzip": gzipped(t, text), "zstd": zstded(t, text), "x-gzip": gzipped(t, strings.Repeat(" ", 100*limit)),
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		answer := post(t, h, "/write?db=d", body, "Content-Encoding", name)
+		runtime.ReadMemStats(&after)
+		// All that was allocated, not only what was held at once: buffers that double, and a window.
+		if took := after.TotalAlloc - before.TotalAlloc; answer.Code != http.StatusRequestEntityTooLarge || took > 32*limit {
+			t.Errorf("%s: got %d and %d bytes allocated, want 413 and a few times %d", name, answer.Code, took, limit)
+		}
+	}
+	if got := h.engine.Databases(); len(got) > 0 {
+		t.Errorf("got databases %q, want none", got)
+	}
+}
+
+// TestAClientThatLeavesStoresNothing closes connections within bodies: at the end of a line, within one, and within a
+// compressed text.
+func TestAClientThatLeavesStoresNothing(t *testing.T) {
+	s := startServer(t)
+	compressed := gzipped(t, strings.Repeat("m v=1i 1\n", 1000))
+	sent := 0
+	for _, api := range writeAPIsUnderTest {
+		for _, part := range []string{
+			"Content-Length: 100\r\n\r\nm v=1i 1\n", "Content-Length: 100\r\n\r\nm v=1i 1\nm v=12",
+			"Transfer-Encoding: chunked\r\n\r\n9\r\nm v=1i 1\n\r\n", "Transfer-Encoding: chunked\r\n\r\n9\r\nm v=1i",
+			"Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n20\r\n" + compressed[:0x20] + "\r\n",
+			fmt.Sprintf("Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", len(compressed),
+				compressed[:len(compressed)-1]),
+		} {
+			connection, _ := dial(t, s.Server)
+			if _, err := io.WriteString(connection, "POST "+api.url("d")+" HTTP/1.1\r\nHost: x\r\n"+part); err != nil {
+				t.Fatal(err)
+			}
+			if err := connection.Close(); err != nil {
+				t.Fatal(err)
+			}
+			sent++
+		}
+	}
+	waitUntil(t, "all requests to end", func() bool {
+		ended := 0.0
+		for name, value := range exposed(t, s.handler) {
+			if strings.HasPrefix(name, "lineweir_write_requests_total{") {
+				count, err := strconv.ParseFloat(value, 64)
+				if err != nil || count > 0 && !strings.Contains(name, reasonTruncated) {
+					t.Fatalf("%s is %s", name, value)
+				}
+				ended += count
 			}
 		}
+		return int(ended) == sent
+	})
+	if got := s.databases(); len(got) > 0 {
+		t.Errorf("got databases %q, want none", got)
+	}
+}
+
+// waitUntil waits for a condition; only what hangs waits for ever.
+func waitUntil(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for !condition() {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+		time.Sleep(5 * time.Millisecond)
 	}
 }
 

@@ -2,11 +2,14 @@ package ingest
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -95,4 +98,78 @@ func unquoteCell(t testing.TB, text string) string {
 		}
 		return strings.Repeat(parts[2], count)
 	})
+}
+
+// TestLineProtocolTableThroughHTTP writes every row of LINEPROTOCOL.md through each API, and reads it back. What has no
+// timestamp must have got the time of its request.
+func TestLineProtocolTableThroughHTTP(t *testing.T) {
+	s := startServer(t)
+	for i, row := range readTable(t) {
+		for _, api := range writeAPIsUnderTest {
+			t.Run(fmt.Sprintf("%s/%.60q", api.name, row.input), func(t *testing.T) {
+				name := fmt.Sprintf("%s_%d", api.name, i)
+				before := time.Now().UnixNano()
+				answer := s.post(api.url(name), row.input)
+				after := time.Now().UnixNano()
+				api.checkContract(t, answer)
+				checkReasons(t, api, row.reasons, answer)
+				want := map[string]map[string]string{}
+				gather(t, want, []byte(strings.Join(row.lines, "\n")))
+				got := s.lines(name)
+				for i := range got {
+					got[i] = markDefaultTime(got[i], before, after)
+				}
+				slices.Sort(got)
+				if diff := cmp.Diff(canonical(want), got); diff != "" {
+					t.Errorf("stored (-table +got):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+// markDefaultTime puts testDefaultTime in the place of a time within others.
+func markDefaultTime(line string, from, to int64) string {
+	at := strings.LastIndexByte(line, ' ')
+	stamp, err := strconv.ParseInt(line[at+1:], 10, 64)
+	if err != nil || stamp < from || stamp > to {
+		return line
+	}
+	return line[:at+1] + strconv.FormatInt(testDefaultTime.UnixNano(), 10)
+}
+
+// checkReasons checks that an answer refuses the lines of a row, for their reasons.
+func checkReasons(t *testing.T, api apiUnderTest, reasons []string, answer received) {
+	t.Helper()
+	if len(reasons) == 0 {
+		if answer.StatusCode != http.StatusNoContent {
+			t.Errorf("got %d %s, want 204", answer.StatusCode, answer.body)
+		}
+		return
+	}
+	told := api.refusal(t, answer)
+	if answer.StatusCode != http.StatusBadRequest {
+		t.Errorf("got %d, want 400", answer.StatusCode)
+	}
+	text := told.Text
+	switch api.name {
+	case "v1":
+		if !strings.HasSuffix(text, fmt.Sprintf("; dropped=%d", len(reasons))) {
+			t.Errorf("got %q, want %d lines dropped", text, len(reasons))
+		}
+	case "v2":
+		if !strings.HasPrefix(text, fmt.Sprintf("%d of ", len(reasons))) || told.Line < 1 {
+			t.Errorf("got %q and line %d, want %d lines", text, told.Line, len(reasons))
+		}
+	default:
+		if len(told.Data) != len(reasons) {
+			t.Errorf("got %+v, want %d lines", told.Data, len(reasons))
+		}
+		text = fmt.Sprint(told.Data)
+	}
+	for _, reason := range reasons {
+		if !strings.Contains(text, reason) {
+			t.Errorf("got %q, want it to hold %q", text, reason)
+		}
+	}
 }

@@ -101,7 +101,7 @@ type PrecisionError struct {
 }
 
 func (e *PrecisionError) Error() string {
-	return fmt.Sprintf("invalid precision \"%s\" (use %s)", sanitize(e.Name, precisionTextBytesMax), e.Known)
+	return fmt.Sprintf("invalid precision \"%s\" (use %s)", defuse(sanitize(e.Name, precisionTextBytesMax)), e.Known)
 }
 
 const precisionTextBytesMax = 32

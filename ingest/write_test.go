@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -31,121 +29,6 @@ func TestEveryWritePathStores(t *testing.T) {
 	want := []string{"host=a,0 v=0", "host=a,1 v=1", "host=a,2 v=2"}
 	if diff := cmp.Diff(want, points(t, h, "d", "m")); diff != "" {
 		t.Errorf("points (-want +got):\n%s", diff)
-	}
-}
-
-func TestOneNameForDatabaseAndBucket(t *testing.T) {
-	for _, tc := range []struct {
-		url  string
-		want string // name of the database
-	}{
-		{"/write?db=d", "d"},
-		{"/write?db=d&rp=", "d"},
-		{"/write?db=d&rp=autogen", "d"},
-		{"/write?db=d&rp=default", "d"},
-		{"/write?db=d&rp=week", "d/week"},
-		{"/write?db=d%2Fweek", "d/week"},
-		{"/write?db=d&rp=week&consistency=all&u=x&p=y", "d/week"},
-		{"/api/v2/write?bucket=d", "d"},
-		{"/api/v2/write?org=o&bucket=d%2F", "d"},
-		{"/api/v2/write?bucket=d%2Fautogen", "d"},
-		{"/api/v2/write?bucket=d%2Fweek", "d/week"},
-		{"/api/v3/write_lp?db=d", "d"},
-		{"/api/v3/write_lp?db=d%2Fweek&no_sync=true&accept_partial=1", "d/week"},
-		{"/write?db=%C3%A9%20%22x%22", `é "x"`},
-	} {
-		h := newTestHandler(t)
-		if answer := post(t, h, tc.url, "m v=1i 1"); answer.Code != http.StatusNoContent {
-			t.Errorf("%s: got %d %s", tc.url, answer.Code, answer.Body)
-		}
-		if got := h.engine.Databases(); !cmp.Equal(got, []string{tc.want}) {
-			t.Errorf("%s: got databases %q, want %q", tc.url, got, tc.want)
-		}
-	}
-}
-
-// TestBadParameters covers A-17: one answer, and nothing is written.
-func TestBadParameters(t *testing.T) {
-	h := newTestHandler(t)
-	for _, tc := range []struct {
-		url  string
-		want string // part of the message
-	}{
-		{"/write", "?db="},
-		{"/write?db=", "?db="},
-		{"/write?bucket=d", "?db="},
-		{"/api/v2/write?db=d", "?bucket="},
-		{"/api/v3/write_lp", "?db="},
-		{"/write?db=1&rp=2&precision=aa", `invalid precision "aa"`},
-		{"/write?db=d&precision=x", `invalid precision "x"`},
-		{"/api/v2/write?bucket=d&precision=m", `invalid precision "m"`},
-		{"/api/v3/write_lp?db=d&precision=h", `invalid precision "h"`},
-		{"/write?db=d&consistency=some", `invalid consistency "some"`},
-		{"/api/v3/write_lp?db=d&accept_partial=maybe", `accept_partial is "maybe"`},
-		{"/api/v3/write_lp?db=d&no_sync=", `no_sync is ""`},
-		{"/write?db=a%2Fb%2Fc", "more than one slash"},
-		{"/write?db=a%2Fb&rp=c", "more than one slash"},
-		{"/write?db=%2Fb", "can't be called"},
-		{"/write?db=..", "can't be called"},
-		{"/write?db=a%00b", `"a\x00b" has bytes that are no text`},
-		{"/write?db=a%FFb", `"a\xffb" has bytes that are no text`},
-		{"/write?db=" + strings.Repeat("x", databaseNameBytesMax+1), "256 bytes"},
-		{"/write?db=d&x=%zz", "can't be read"},
-	} {
-		answer := post(t, h, tc.url, "m v=1i 1\n")
-		if got := message(t, tc.url, answer); answer.Code != http.StatusBadRequest || !strings.Contains(got, tc.want) {
-			t.Errorf("%s: got %d %q, want 400 with %q", tc.url, answer.Code, got, tc.want)
-		}
-	}
-	if got := h.engine.Databases(); len(got) != 0 {
-		t.Errorf("got databases %q, want none", got)
-	}
-}
-
-// TestPrecision covers A-15, A-18, A-19 and A-20.
-func TestPrecision(t *testing.T) {
-	for _, tc := range []struct {
-		url   string
-		stamp string
-		want  string
-	}{
-		{"/write?db=d", "5", "5 v=1"},
-		{"/write?db=d&precision=s", "1700000000", "1700000000000000000 v=1"},
-		{"/write?db=d&precision=m", "28333333", "1699999980000000000 v=1"},
-		{"/write?db=d&precision=h", "-1", "-3600000000000 v=1"},
-		{"/api/v2/write?bucket=d&precision=us", "5", "5000 v=1"},
-		{"/api/v3/write_lp?db=d", "1700000000", "1700000000000000000 v=1"},
-		{"/api/v3/write_lp?db=d&precision=nanosecond", "1700000000", "1700000000 v=1"},
-		{"/write?db=d&precision=s", "1566086400000000000", ""},
-	} {
-		h := newTestHandler(t)
-		status := http.StatusNoContent
-		if tc.want == "" {
-			status = http.StatusBadRequest
-		}
-		if answer := post(t, h, tc.url, "m v=1i "+tc.stamp); answer.Code != status {
-			t.Errorf("%s %s: got %d %s, want %d", tc.url, tc.stamp, answer.Code, answer.Body, status)
-		}
-		if got := strings.Join(points(t, h, "d", "m"), ";"); got != tc.want {
-			t.Errorf("%s %s: got %q, want %q", tc.url, tc.stamp, got, tc.want)
-		}
-	}
-}
-
-func TestLinesOfARequestShareOneDefaultTime(t *testing.T) {
-	h := newTestHandler(t)
-	before := time.Now().Truncate(time.Millisecond).UnixNano()
-	if answer := post(t, h, "/write?db=d&precision=ms", "m,h=a v=1i\nm,h=b v=1i"); answer.Code != http.StatusNoContent {
-		t.Fatalf("got %d %s", answer.Code, answer.Body)
-	}
-	rows := points(t, h, "d", "m")
-	if len(rows) != 2 {
-		t.Fatalf("got %q, want two points", rows)
-	}
-	a, b := strings.TrimPrefix(rows[0], "h=a,"), strings.TrimPrefix(rows[1], "h=b,")
-	stamp, err := strconv.ParseInt(strings.TrimSuffix(a, " v=1"), 10, 64)
-	if a != b || err != nil || stamp < before || stamp > time.Now().UnixNano() || stamp%1e6 != 0 {
-		t.Errorf("got %q, want the same whole millisecond of now twice", rows)
 	}
 }
 

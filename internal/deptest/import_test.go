@@ -44,6 +44,7 @@ var projectEdges = []edge{
 
 // testEdges are what tests may import in addition to what their package may.
 var testEdges = []edge{
+	{"ingest", "query", "tests of the write APIs read the points back as clients do"},
 	{"internal/deptest", "internal/config", "it compares the settings with what the command reads"},
 }
 
