@@ -149,6 +149,9 @@ func (b *browser) listen(event any) {
 	case *runtime.EventConsoleAPICalled:
 		complaint = "console." + string(e.Type)
 	case *log.EventEntryAdded:
+		if e.Entry.Level != log.EntryLevelWarning && e.Entry.Level != log.EntryLevelError {
+			return
+		}
 		complaint = string(e.Entry.Level) + ": " + e.Entry.Text + " " + e.Entry.URL
 	}
 	if complaint != "" {
@@ -193,56 +196,54 @@ func (b *browser) await(what, condition string) {
 
 func (b *browser) text() string { return evaluate[string](b, "document.body.innerText") }
 
-// figures are the numbers of the page, by the ids of their elements.
+// figures are numbers by the ids of the elements that show them.
 type figures map[string]float64
 
-// awaitFigures waits until the page shows what /api/status says. Nothing else may change meanwhile for long.
+// shown is a figure of the page: what a reader sees, and the exact value beside it.
+type shown struct {
+	Value float64 `json:"value"`
+	Text  string  `json:"text"`
+}
+
+// awaitFigures waits until the page shows what /api/status says, which takes a moment in which neither changes.
 func (b *browser) awaitFigures() {
 	b.t.Helper()
-	var want, got figures
 	deadline := time.Now().Add(pageLimit)
 	for {
-		want = statusFigures(b.t, b.server)
-		got = evaluate[figures](b, `Object.fromEntries([...document.querySelectorAll("data[id]")]
-			.filter((e) => e.value !== "").map((e) => [e.id, Number(e.value)]))`)
-		if differing(want, got) == "" {
-			break
+		want := statusFigures(b.t, b.server)
+		got := evaluate[map[string]shown](b, `Object.fromEntries([...document.querySelectorAll("data[id]")]
+			.filter((e) => e.value !== "").map((e) => [e.id, { value: Number(e.value), text: e.textContent }]))`)
+		differences := differing(want, got)
+		if differences == "" {
+			return
 		}
 		if time.Now().After(deadline) {
-			b.t.Fatalf("not within %v: the page shows what the status says; they differ in %s", pageLimit, differing(want, got))
+			b.t.Fatalf("not within %v: the page shows what the status says; %s", pageLimit, differences)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	for id, value := range want {
-		b.checkText(id, value)
-	}
 }
 
-func differing(want, got figures) string {
-	var names []string
+func differing(want figures, got map[string]shown) string {
+	var differences []string
 	for id, value := range want {
-		if shown, ok := got[id]; !ok || shown != value {
-			names = append(names, fmt.Sprintf("%s: %v, want %v", id, shown, value))
+		switch figure, ok := got[id]; {
+		case !ok || figure.Value != value:
+			differences = append(differences, fmt.Sprintf("%s: %v, want %v", id, figure.Value, value))
+		case !figure.readable():
+			differences = append(differences, fmt.Sprintf("%s shows %q for %v", id, figure.Text, value))
 		}
 	}
-	return strings.Join(names, "; ")
+	return strings.Join(differences, "; ")
 }
 
-// checkText holds what a reader sees to the exact value beside it: whole numbers as they are, sizes to three digits.
-func (b *browser) checkText(id string, value float64) {
-	b.t.Helper()
-	shown := evaluate[string](b, fmt.Sprintf("document.getElementById(%q).textContent", id))
-	number, unit, sized := strings.Cut(shown, " ")
+// readable holds what a reader sees to the exact value: whole numbers as they are, sizes to three digits.
+func (s shown) readable() bool {
+	number, unit, sized := strings.Cut(s.Text, " ")
 	read, err := strconv.ParseFloat(strings.ReplaceAll(number, "\u202f", ""), 64)
-	if err != nil {
-		b.t.Errorf("%s shows %q, which is no number", id, shown)
-		return
-	}
 	scale, ok := map[string]float64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[unit]
-	off := read*scale - value
-	if !ok || sized && max(off, -off) > value/150 || !sized && off != 0 {
-		b.t.Errorf("%s shows %q for %v", id, shown, value)
-	}
+	off := read*scale - s.Value
+	return err == nil && ok && (off == 0 || sized && max(off, -off) <= s.Value/150)
 }
 
 // statusFigures are what the page should show.
