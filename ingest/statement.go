@@ -19,6 +19,11 @@ const (
 	// parser calls itself for each parenthesis, and nothing can catch a stack that overflows.
 	queryTextBytesMax   = 64 << 10
 	queryParenthesesMax = 1000
+	// querySlashesMax bounds regular expressions, which stand between two: x{1000} takes a millisecond to compile.
+	querySlashesMax = 1000
+	// queryTermsMax bounds how often AND and OR may stand in the text, names of others included: conditions are
+	// simplified, and shown in errors, in a time that grows with their square.
+	queryTermsMax = 500
 	// statementsMax bounds the statements of one query.
 	statementsMax = 1000
 	// queryAnswerBytesMax bounds what the statements of one query may list together.
@@ -102,9 +107,8 @@ func (h *Handler) query(w http.ResponseWriter, r *http.Request) (reply, error) {
 
 // parseStatements parses the text of a query. Its errors are *requestError.
 func parseStatements(text string) (influxql.Statements, error) {
-	if len(text) > queryTextBytesMax || strings.Count(text, "(") > queryParenthesesMax {
-		return nil, badRequest("error parsing query: the text has %d bytes and %d opening parentheses, at most %d and %d "+
-			"are allowed", len(text), strings.Count(text, "("), queryTextBytesMax, queryParenthesesMax)
+	if err := checkText(text); err != nil {
+		return nil, err
 	}
 	query, err := influxql.ParseQuery(text)
 	if err != nil {
@@ -115,6 +119,26 @@ func parseStatements(text string) (influxql.Statements, error) {
 			len(query.Statements), statementsMax)
 	}
 	return query.Statements, nil
+}
+
+// checkText bounds what a text can cost, before it is parsed.
+func checkText(text string) error {
+	small := strings.ToLower(text)
+	for _, bound := range []struct {
+		what       string
+		count, max int
+	}{
+		{"bytes", len(text), queryTextBytesMax},
+		{"opening parentheses", strings.Count(text, "("), queryParenthesesMax},
+		{"slashes", strings.Count(text, "/"), querySlashesMax},
+		{"ANDs and ORs", strings.Count(small, "and") + strings.Count(small, "or"), queryTermsMax},
+	} {
+		if bound.count > bound.max {
+			return badRequest("error parsing query: the text has %d %s, at most %d are allowed", bound.count, bound.what,
+				bound.max)
+		}
+	}
+	return nil
 }
 
 // result executes one statement. What is wrong with the statement stands in the result; an error is one of the whole

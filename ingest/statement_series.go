@@ -119,7 +119,11 @@ func keyMatcher(s *influxql.ShowTagValuesStatement) (func(name string) bool, err
 	case *influxql.StringLiteral:
 		return func(name string) bool { return (name == literal.Val) == (s.Op == influxql.EQ) }, nil
 	case *influxql.ListLiteral:
-		return func(name string) bool { return slices.Contains(literal.Vals, name) }, nil
+		names := map[string]bool{}
+		for _, name := range literal.Vals {
+			names[name] = true
+		}
+		return func(name string) bool { return names[name] }, nil
 	case *influxql.RegexLiteral:
 		return func(name string) bool { return literal.Val.MatchString(name) == (s.Op == influxql.EQREGEX) }, nil
 	default:

@@ -11,6 +11,9 @@ import (
 	"lineweir/shard"
 )
 
+// sourcesMax bounds how many measurements and patterns FROM may name.
+const sourcesMax = 1000
+
 // statementTarget is a measurement that a statement is about.
 type statementTarget struct{ database, measurement string }
 
@@ -19,13 +22,17 @@ func (q *queryRun) targets(on string, sources influxql.Sources) ([]statementTarg
 	if len(sources) == 0 {
 		sources = influxql.Sources{&influxql.Measurement{}}
 	}
+	if len(sources) > sourcesMax {
+		return nil, badRequest("FROM names %d measurements, at most %d are allowed", len(sources), sourcesMax)
+	}
 	var targets []statementTarget
+	listed := map[string][]string{} // measurements by database
 	for _, source := range sources {
 		m, ok := source.(*influxql.Measurement)
 		if !ok {
 			return nil, badRequest("not supported: FROM %s", sanitize(source.String(), quoteBytesMax))
 		}
-		found, err := q.targetsOf(on, m)
+		found, err := q.targetsOf(on, m, listed)
 		if err != nil {
 			return nil, err
 		}
@@ -38,7 +45,9 @@ func (q *queryRun) targets(on string, sources influxql.Sources) ([]statementTarg
 }
 
 // targetsOf returns the measurements that one source names. One without a name or pattern names all.
-func (q *queryRun) targetsOf(on string, m *influxql.Measurement) ([]statementTarget, error) {
+func (q *queryRun) targetsOf(
+	on string, m *influxql.Measurement, listed map[string][]string,
+) ([]statementTarget, error) {
 	database, err := q.named(cmp.Or(m.Database, on))
 	if err == nil && m.RetentionPolicy != "" {
 		database, err = databaseName(database, m.RetentionPolicy)
@@ -46,9 +55,12 @@ func (q *queryRun) targetsOf(on string, m *influxql.Measurement) ([]statementTar
 	if err != nil {
 		return nil, err
 	}
-	names, err := q.engine.Measurements(database)
-	if err != nil {
-		return nil, databaseError(err, database)
+	names, ok := listed[database]
+	if !ok {
+		if names, err = q.engine.Measurements(database); err != nil {
+			return nil, databaseError(err, database)
+		}
+		listed[database] = names
 	}
 	var targets []statementTarget
 	for _, name := range names {

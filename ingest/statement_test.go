@@ -360,8 +360,10 @@ func TestBadQueries(t *testing.T) {
 		{"FOO\x01", `error parsing query: found FOO, expected SELECT, DELETE, SHOW`},
 		{`SELECT 1`, "error parsing query: found EOF, expected FROM at line 1, char 9"},
 		{strings.Repeat("SHOW DATABASES;", statementsMax+1), "1001 statements"},
-		{strings.Repeat(" ", queryTextBytesMax+1), "at most 65536"},
-		{"SELECT v FROM m WHERE " + strings.Repeat("(", queryParenthesesMax+1), "at most 65536 and 1000"},
+		{strings.Repeat(" ", queryTextBytesMax+1), "65537 bytes, at most 65536"},
+		{"SELECT v FROM m WHERE " + strings.Repeat("(", queryParenthesesMax+1), "1001 opening parentheses, at most 1000"},
+		{"SHOW SERIES FROM m" + strings.Repeat(", /x/", querySlashesMax/2+1), "1002 slashes, at most 1000"},
+		{"SHOW SERIES WHERE a = 1" + strings.Repeat(" oR a = 1", queryTermsMax+1), "501 ANDs and ORs, at most 500"},
 		{"SELECT v FROM m WHERE " + strings.Repeat("(", queryParenthesesMax), "error parsing query: found EOF"},
 	} {
 		answer := do(t, h, http.MethodGet, "/query?q="+url.QueryEscape(tc.q), nil)
