@@ -195,26 +195,6 @@ func TestShowDatabasesByRights(t *testing.T) {
 	}
 }
 
-// What is dropped is gone for every read, and its fields may come back as another type.
-func TestDropStatements(t *testing.T) {
-	h := newTestHandler(t)
-	write(t, h, "d", "m,host=a v=1i 1\nother v=1i 1")
-	if got := query(t, h, "d", "DROP MEASUREMENT m; SHOW SERIES"); got != done+","+names(1, "", "key", "other") {
-		t.Errorf("got %s", got)
-	}
-	write(t, h, "d", "m,host=b v=\"text\" 1")
-	if got, want := scanned(t, h, "d", "m"), "m,host=b v=\"text\" 1\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got := query(t, h, "", "DROP DATABASE d; SHOW DATABASES"); !strings.Contains(got, `"columns":["name"]}`) {
-		t.Errorf("got %s", got)
-	}
-	write(t, h, "d", "m v=true 1")
-	if got, want := scanned(t, h, "d", "m"), "m v=true 1\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 // scanned reads a measurement back.
 func scanned(t *testing.T, h *Handler, database, measurement string) string {
 	t.Helper()
