@@ -111,7 +111,7 @@ func TestRetentionByStatements(t *testing.T) {
 			}
 		}
 		check("at first", everything)
-		time.Sleep(started.Add(10*time.Minute - time.Second).Sub(time.Now()))
+		time.Sleep(time.Until(started.Add(10*time.Minute - time.Second)))
 		synctest.Wait()
 		check("in the first 10 minutes", everything)
 		before := l1Files(t, dir)
