@@ -95,6 +95,8 @@ func logMetrics() []engineMetric {
 			func(s *shard.Status) float64 { return float64(s.WAL.SyncedSequence) }),
 		metric("lineweir_wal_fsyncs_total", "Groups that were written and synced.", counter,
 			func(s *shard.Status) float64 { return float64(s.WAL.Fsyncs) }),
+		metric("lineweir_wal_fsync_seconds_total", "Time that these fsyncs took.", counter,
+			func(s *shard.Status) float64 { return s.WAL.FsyncSeconds }),
 		metric("lineweir_wal_frames_total", "Frames that were written.", counter,
 			func(s *shard.Status) float64 { return float64(s.WAL.Frames) }),
 		metric("lineweir_recovery_frames_replayed", "Frames that the start has replayed.", gauge,

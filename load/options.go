@@ -144,6 +144,9 @@ func (t *Target) sourceOf(client int) netip.Addr {
 	if !t.Source.IsValid() {
 		return netip.Addr{}
 	}
+	if t.OneSource {
+		return t.Source
+	}
 	octets := t.Source.As4()
 	number := uint32(octets[1])<<16 | uint32(octets[2])<<8 | uint32(octets[3])
 	number += uint32(client)

@@ -58,6 +58,7 @@ func TestBounds(t *testing.T) {
 		{"profile", func(o *Options) { o.Pace.Profile, o.Pace.Rate = Profile{{1, time.Second}}, 1 }, true},
 		{"credentials", func(o *Options) { o.Target.URL = "http://a:b@127.0.0.1" }, false},
 		{"loopback", func(o *Options) { o.Target.URL = "http://[::1]:1" }, true},
+		{"one source of none", func(o *Options) { o.Target.OneSource = true }, false},
 		{"sources", func(o *Options) { o.Target.Source = netip.MustParseAddr("127.255.255.251") }, true},
 		{"sources + 1", func(o *Options) { o.Target.Source = netip.MustParseAddr("127.255.255.252") }, false},
 	} {
@@ -143,5 +144,9 @@ func TestSourcesCountUp(t *testing.T) {
 	target := Target{Source: netip.MustParseAddr("127.0.0.254")}
 	if got, want := target.sourceOf(3).String(), "127.0.1.1"; got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+	target.OneSource = true
+	if got := target.sourceOf(3); got != target.Source {
+		t.Errorf("got %s, want %s for all", got, target.Source)
 	}
 }

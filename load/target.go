@@ -37,6 +37,7 @@ type Target struct {
 	AllowRemote bool
 	Timeout     time.Duration // of one attempt
 	Source      netip.Addr    // address of the first client, the others count on from it; zero: the system's choice
+	OneSource   bool          // all clients have the address of the first, so that they are one client to the server
 }
 
 // validate returns the problems of a target that so many clients write to.
@@ -53,6 +54,9 @@ func (t *Target) validate(writers int) []error {
 	}
 	if t.Timeout <= 0 {
 		problems = append(problems, fmt.Errorf("the timeout is %v", t.Timeout))
+	}
+	if t.OneSource && !t.Source.IsValid() {
+		problems = append(problems, errors.New("one source for all writers needs its address"))
 	}
 	if t.Source.IsValid() {
 		last := t.Source

@@ -76,13 +76,14 @@ func (s *ShardStatus) HeldRows() (rows int64) {
 
 // WALStatus describes the write-ahead log.
 type WALStatus struct {
-	Bytes          int64  `json:"bytes"`
-	MaxBytes       int64  `json:"max_bytes"`
-	Files          int    `json:"files"`
-	LastSequence   uint64 `json:"last_sequence"`
-	SyncedSequence uint64 `json:"synced_sequence"`
-	Fsyncs         int64  `json:"fsyncs"`
-	Frames         int64  `json:"frames"`
+	Bytes          int64   `json:"bytes"`
+	MaxBytes       int64   `json:"max_bytes"`
+	Files          int     `json:"files"`
+	LastSequence   uint64  `json:"last_sequence"`
+	SyncedSequence uint64  `json:"synced_sequence"`
+	Fsyncs         int64   `json:"fsyncs"`
+	FsyncSeconds   float64 `json:"fsync_seconds"` // of all of them together
+	Frames         int64   `json:"frames"`
 }
 
 // RecoveryStatus tells how far the replay is, or what the last one did.
@@ -189,7 +190,8 @@ func (e *Engine) walStatus() WALStatus {
 	l := e.log.Stats()
 	return WALStatus{
 		Bytes: l.Bytes, MaxBytes: e.options.WAL.MaxBytes, Files: l.Files, LastSequence: l.LastSequence,
-		SyncedSequence: l.SyncedSequence, Fsyncs: int64(l.Fsyncs), Frames: int64(l.Frames),
+		SyncedSequence: l.SyncedSequence, Fsyncs: int64(l.Fsyncs),
+		FsyncSeconds: l.FsyncTime.Seconds(), Frames: int64(l.Frames),
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 type loadCommands struct {
 	Run    loadRunCommand    `cmd:"" default:"withargs" help:"Load a server; load without a command does this."`
 	Report loadReportCommand `cmd:"" help:"Set the reports of several runs side by side."`
+	Suite  loadSuiteCommand  `cmd:"" help:"Start servers, load them full, and judge what they do by the gates."`
 }
 
 func (loadCommands) Help() string {
@@ -27,7 +28,8 @@ Examples:
 
 	lineweir load --duration 30s
 	lineweir load --rate 200k --profile 0.5x:30s,10x:60s,0.8x:30s --writers 64 --verify --html run.html
-	lineweir load report lineweir.json victoria.json`
+	lineweir load report lineweir.json victoria.json
+	lineweir load suite`
 }
 
 // loadRunCommand has the options of a run.
@@ -48,6 +50,7 @@ type loadTarget struct {
 	Gzip        bool          `help:"Compress bodies."`
 	Timeout     time.Duration `default:"30s" help:"How long to wait for an answer."`
 	Source      string        `placeholder:"ADDRESS" help:"Of the first writer, in 127.0.0.0/8."`
+	OneSource   bool          `help:"All writers send from the address of the first."`
 	AllowRemote bool          `help:"Load a server that is not on this machine."`
 }
 
@@ -89,7 +92,8 @@ body should have been sent, so that a server that stands still is charged for al
 Ctrl-C ends it early and still prints the report. The exit status is 1 if --verify finds that anything is missing,
 double, or otherwise not as it was acknowledged.
 
-With --source, each writer sends from an address of its own, counted up from the first.
+With --source, each writer sends from an address of its own, counted up from the first, and is so a client of its own to
+the server; with --one-source they all share it.
 
 After a refusal, a writer obeys Retry-After, or retries after the delay whatever the server says, or drops the body.
 While it is held back, bodies that fall due wait in its buffer; the oldest are dropped. Times begin at --start in every
@@ -154,7 +158,7 @@ func (c loadRunCommand) options() (load.Options, error) {
 func (t loadTarget) setTarget(to *load.Target) error {
 	*to = load.Target{
 		URL: t.URL, API: load.API(t.API), Database: t.DB, Org: t.Org, Token: t.Token, Gzip: t.Gzip,
-		Create: t.CreateDB, AllowRemote: t.AllowRemote, Timeout: t.Timeout,
+		Create: t.CreateDB, OneSource: t.OneSource, AllowRemote: t.AllowRemote, Timeout: t.Timeout,
 	}
 	if path, isFile := strings.CutPrefix(t.Token, "@"); isFile {
 		text, err := os.ReadFile(path)

@@ -114,7 +114,7 @@ func TestLoadOptions(t *testing.T) {
 		}
 	}
 	got := parse("--url", "http://127.0.0.1:1/w", "--api", "v2", "--db", "d", "--org", "o", "--token", "@token",
-		"--create-db", "--gzip", "--timeout", "2s", "--source", "127.0.0.9", "--allow-remote",
+		"--create-db", "--gzip", "--timeout", "2s", "--source", "127.0.0.9", "--one-source", "--allow-remote",
 		"--shape", "cardinality", "--file", "f.lp", "--file-precision", "ms", "--batch", "7", "--seed", "3",
 		"--start", "2027-01-01T00:00:00Z", "--interval", "1s", "--writers", "5", "--rate", "1.5M",
 		"--profile", "2x:1s", "--points", "9k", "--on-refusal", "drop", "--retry-delay", "1s", "--buffer", "3",
@@ -124,7 +124,7 @@ func TestLoadOptions(t *testing.T) {
 		Label: "l", Note: "n", Version: want.Version, ServerPID: 11, Verify: true, MemoryBytes: 32 << 20,
 		Target: load.Target{
 			URL: "http://127.0.0.1:1/w", API: load.APIV2, Database: "d", Org: "o", Token: "secret", Gzip: true,
-			Create: true, AllowRemote: true, Timeout: 2 * time.Second, Source: got.Target.Source,
+			Create: true, AllowRemote: true, Timeout: 2 * time.Second, Source: got.Target.Source, OneSource: true,
 		},
 		Workload: load.Workload{
 			Shape: load.ShapeCardinality, File: got.Workload.File, FilePrecision: time.Millisecond, Series: 1_000_000,

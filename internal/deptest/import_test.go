@@ -38,6 +38,8 @@ var projectEdges = []edge{
 	{"load", "internal/uplot", "the page of a report plots"},
 	{"internal/cli", "internal/config", "flags are settings; config check is a command"},
 	{"internal/cli", "load", "the flags of lineweir load are its options; like scan, it talks HTTP only"},
+	{"internal/cli", "load/suite", "the suite starts this very program, whose path the command line knows"},
+	{"load/suite", "load", "scenarios are runs of the load tester, judged by their reports"},
 	{"internal/cli", "internal/auth", "tokens are made, listed and revoked by commands"},
 	{"internal/cli", "internal/vfs", "token commands choose the real file system"},
 }
