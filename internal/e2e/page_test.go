@@ -95,7 +95,7 @@ type browser struct {
 // ended when the test ends.
 func openBrowser(t *testing.T, s *server) *browser {
 	t.Helper()
-	profile, err := os.MkdirTemp(scratch, "chromium-")
+	profile, err := os.MkdirTemp(scratch, "chromium-") // goes with scratch, when the browser is surely gone
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,11 +119,10 @@ func openBrowser(t *testing.T, s *server) *browser {
 	b := &browser{t: t, server: s, ctx: ctx}
 	t.Cleanup(func() {
 		if command != nil && command.Process != nil {
-			endGroup(command.Process.Pid)
+			defer endGroup(command.Process.Pid)
 		}
-		cancel()
+		cancel() // waits for the browser
 		cancelAllocator()
-		_ = os.RemoveAll(profile) // what is left goes with scratch
 	})
 	started := time.AfterFunc(pageLimit, cancel) // a context with a timeout would end the browser
 	err = chromedp.Do(ctx)
