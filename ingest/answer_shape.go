@@ -163,9 +163,13 @@ func linesV1(e *linesError) string {
 	return b.String()
 }
 
-// lines tells of refused lines without the words that make influxdb-client-go take a refusal for a success.
+// lines tells of refused lines without the words that make influxdb-client-go take a refusal for a success. influxdb3-go
+// presents the list of lines beside the text only if the text has the words that it has in version 3.
 func (s shape) lines(e *linesError) string {
 	var b strings.Builder
+	if s == shapeV3 {
+		b.WriteString("line protocol parsing error: ")
+	}
 	b.WriteString(e.Error())
 	if e.stored {
 		b.WriteString(", the others are stored; ")

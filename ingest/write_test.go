@@ -53,7 +53,7 @@ func TestBadLines(t *testing.T) {
 		},
 		writeURLs()[2]: func(t *testing.T, body map[string]any) {
 			data, _ := body["data"].([]any)
-			if body["error"] != "2 of 5 lines refused, the others are stored" || len(data) != 2 {
+			if body["error"] != "line protocol parsing error: 2 of 5 lines refused, the others are stored" || len(data) != 2 {
 				t.Fatalf("got %v", body)
 			}
 			first, _ := data[0].(map[string]any)
@@ -96,7 +96,7 @@ func TestNothingButBadLines(t *testing.T) {
 func TestAllOrNothingOnRequest(t *testing.T) {
 	h := newTestHandler(t)
 	answer := post(t, h, "/api/v3/write_lp?db=d&accept_partial=false", "m v=1i 1\nm v=bad 2")
-	want := "1 of 2 lines refused, nothing is stored"
+	want := "line protocol parsing error: 1 of 2 lines refused, nothing is stored"
 	if got := message(t, "/api/v3/write_lp", answer); answer.Code != http.StatusBadRequest || got != want {
 		t.Errorf("got %d %q, want 400 %q", answer.Code, got, want)
 	}
