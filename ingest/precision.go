@@ -126,12 +126,12 @@ func ParsePrecisionV1(name string) (Precision, error) {
 	}
 }
 
-// ParsePrecisionV2 reads the precision parameter of /api/v2/write.
+// ParsePrecisionV2 reads the precision parameter of /api/v2/write. influxdb3-go calls microseconds µs there, with U+00B5.
 func ParsePrecisionV2(name string) (Precision, error) {
 	switch name {
 	case "", "ns":
 		return PrecisionNanosecond, nil
-	case "us":
+	case "us", "µs":
 		return PrecisionMicrosecond, nil
 	case "ms":
 		return PrecisionMillisecond, nil

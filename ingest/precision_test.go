@@ -19,13 +19,14 @@ func TestParsePrecision(t *testing.T) {
 		"u":           {PrecisionMicrosecond, none, PrecisionMicrosecond},
 		"us":          {PrecisionMicrosecond, PrecisionMicrosecond, PrecisionMicrosecond},
 		"microsecond": {none, none, PrecisionMicrosecond},
+		"µs":          {none, PrecisionMicrosecond, none},
 		"ms":          {PrecisionMillisecond, PrecisionMillisecond, PrecisionMillisecond},
 		"millisecond": {none, none, PrecisionMillisecond},
 		"s":           {PrecisionSecond, PrecisionSecond, PrecisionSecond},
 		"second":      {none, none, PrecisionSecond},
 		"m":           {PrecisionMinute, none, none},
 		"h":           {PrecisionHour, none, none},
-		"µs":          {}, "S": {}, "aa": {}, " s": {}, "1s": {}, "\x00\n": {}, "x": {}, "minute": {}, "hour": {},
+		"S":           {}, "aa": {}, " s": {}, "1s": {}, "\x00\n": {}, "x": {}, "minute": {}, "hour": {},
 	}
 	parsers := [3]func(string) (Precision, error){ParsePrecisionV1, ParsePrecisionV2, ParsePrecisionV3}
 	for name, wants := range names {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -21,29 +20,9 @@ import (
 
 // duckDB installs what testdata/duckdb pins, once, and returns the path of the script that reads Parquet with it.
 var duckDB = sync.OnceValues(func() (string, error) {
-	if err := found("node", "npm"); err != nil {
-		return "", err
-	}
-	dir := filepath.Join(scratch, "duckdb")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return "", err
-	}
-	for _, name := range []string{"package.json", "package-lock.json", "read.mjs"} {
-		if err := copyFile(filepath.Join(dir, name), filepath.Join("..", "..", "testdata", "duckdb", name)); err != nil {
-			return "", err
-		}
-	}
-	err := command("npm", "ci", "--prefix", dir, "--ignore-scripts", "--no-audit", "--no-fund")
+	dir, err := installNode("duckdb", filepath.Join(repository, "testdata", "duckdb"))
 	return filepath.Join(dir, "read.mjs"), err
 })
-
-func copyFile(to, from string) error {
-	text, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(to, text, 0o600)
-}
 
 // duckTags are the columns that are tags; DuckDB itself sees no difference between a tag and a string field.
 var duckTags = map[string]bool{"series": true, "path": true, "rack no": true, "région": true}

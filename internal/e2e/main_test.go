@@ -51,6 +51,38 @@ func run(cmd *exec.Cmd) error {
 	return nil
 }
 
+// installNode copies a package of Node.js and installs what its lock file pins, and returns the directory of the copy.
+func installNode(name, from string) (string, error) {
+	if err := found("node", "npm"); err != nil {
+		return "", err
+	}
+	dir := filepath.Join(scratch, name)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return "", err
+	}
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return "", err
+	}
+	for _, entry := range entries {
+		if entry.IsDir() {
+			continue // node_modules of a developer
+		}
+		if err := copyFile(filepath.Join(dir, entry.Name()), filepath.Join(from, entry.Name())); err != nil {
+			return "", err
+		}
+	}
+	return dir, command("npm", "ci", "--prefix", dir, "--ignore-scripts", "--no-audit", "--no-fund")
+}
+
+func copyFile(to, from string) error {
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, text, 0o600)
+}
+
 // outside skips what can't be tested here: children gain nothing from the race detector, and Windows has no SIGTERM.
 func outside(t *testing.T) {
 	t.Helper()

@@ -29,9 +29,19 @@ const anyPort = "127.0.0.1:0"
 // server is one run of the lineweir binary.
 type server struct {
 	*process
-	address string
-	dataDir string
-	client  *http.Client
+	address   string
+	dataDir   string
+	client    *http.Client
+	authority string // path of the certificate of who signed the server's, PEM; "" without TLS
+	token     string // what its own requests are sent with; "" for none
+}
+
+// url is where clients find the server.
+func (s *server) url() string {
+	if s.authority != "" {
+		return "https://" + s.address
+	}
+	return "http://" + s.address
 }
 
 // start runs lineweir with the settings, each key=value, and returns when it is ready.
@@ -73,7 +83,7 @@ func launchBinary(t *testing.T, path, address, dataDir string, settings ...strin
 // findAddress reads the address from the first line of the server's log. One that ends without it has none.
 func (s *server) findAddress(t *testing.T) {
 	t.Helper()
-	pattern := regexp.MustCompile(`"url":"http://([^"]+)"`)
+	pattern := regexp.MustCompile(`"url":"https?://([^"]+)"`)
 	eventually(t, readyLimit, "lineweir logs its address", func() bool {
 		gone := !s.running()
 		if match := pattern.FindStringSubmatch(s.printed(t)); match != nil {
@@ -129,9 +139,12 @@ type answer struct {
 
 // send makes one request. Its error is of the transport; every status is an answer.
 func (s *server) send(ctx context.Context, method, path, body string) (answer, error) {
-	request, err := http.NewRequestWithContext(ctx, method, "http://"+s.address+path, strings.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, method, s.url()+path, strings.NewReader(body))
 	if err != nil {
 		return answer{}, err
+	}
+	if s.token != "" {
+		request.Header.Set("Authorization", "Token "+s.token)
 	}
 	response, err := s.client.Do(request)
 	if err != nil {

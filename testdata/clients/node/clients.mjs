@@ -9,6 +9,7 @@ const text = { type: "string", default: "" };
 const flag = { type: "boolean", default: false };
 const { values: options } = parseArgs({
   options: {
+    ca: text, // read by Node.js itself, from the environment
     client: text, url: text, database: text, token: text, user: text, password: text, points: text, query: text,
     precision: { type: "string", default: "ns" }, gzip: flag, ping: flag, retry: flag,
   },
@@ -47,17 +48,23 @@ class Influx2 {
   }
 
   async write() {
-    const outcome = {};
+    let written;
+    const success = new Promise((resolve) => { written = resolve; });
     const api = this.client.getWriteApi("any", options.database, options.precision, {
       gzipThreshold: options.gzip ? 0 : 1e9, batchSize: 1e6, flushInterval: 0,
       maxRetries: options.retry ? 1e6 : 0, maxRetryTime: 600_000,
       writeFailed(error, lines, attempts) {
-        show({ did: "attempt", ...presented(error), attempts });
+        if (options.retry) show({ did: "attempt", ...presented(error), attempts });
       },
+      writeSuccess: written,
     });
     for (const point of readPoints()) api.writePoint(this.point(point));
+    if (options.retry) {
+      await api.flush().catch(() => {}); // of the first attempt; close() would end the retries
+      await success;
+    }
     await api.close();
-    return outcome;
+    return {};
   }
 
   point({ measurement, tags, floats, ints, uints, bools, strings, time }) {
@@ -98,7 +105,7 @@ class Influx1 {
 
   async write() {
     const points = readPoints().map(({ measurement, tags, floats, ints, bools, strings, time }) => ({
-      measurement, tags, timestamp: rounded(time), fields: { ...floats, ...ints, ...bools, ...strings },
+      measurement, tags: tags ?? {}, timestamp: rounded(time), fields: { ...floats, ...ints, ...bools, ...strings },
     }));
     const precision = { ns: "n", us: "u", ms: "ms", s: "s" }[options.precision];
     await this.client.writePoints(points, { precision });
