@@ -163,8 +163,8 @@ func linesV1(e *linesError) string {
 	return b.String()
 }
 
-// lines tells of refused lines without the words that make influxdb-client-go take a refusal for a success. influxdb3-go
-// presents the list of lines beside the text only if the text has the words that it has in version 3.
+// lines tells of refused lines without the words that make influxdb-client-go take a refusal for a success. By the words
+// that version 3 has for it, influxdb3-go knows that there is a list of lines beside the text.
 func (s shape) lines(e *linesError) string {
 	var b strings.Builder
 	if s == shapeV3 {

@@ -126,7 +126,7 @@ func ParsePrecisionV1(name string) (Precision, error) {
 	}
 }
 
-// ParsePrecisionV2 reads the precision parameter of /api/v2/write. influxdb3-go calls microseconds µs there, with U+00B5.
+// ParsePrecisionV2 reads the precision parameter of /api/v2/write. influxdb3-go calls microseconds µs there (U+00B5).
 func ParsePrecisionV2(name string) (Precision, error) {
 	switch name {
 	case "", "ns":

@@ -6,8 +6,8 @@
 // test ends.
 //
 // Tools that a machine may lack are asked for by name: without the tool its test is skipped, and fails where the
-// environment variable LINEWEIR_REQUIRE (names joined by commas: telegraf, duckdb, curl, chromium, fuse) names it.
-// Mounting takes root, /dev/fuse, loop devices and mkfs.ext4: all that is fuse.
+// environment variable LINEWEIR_REQUIRE (names joined by commas: telegraf, duckdb, curl, chromium, clients, fuse)
+// names it. Mounting takes root, /dev/fuse, loop devices and mkfs.ext4: all that is fuse.
 //
 // Disks that fail are children of the test binary itself (roles_linux_test.go) that serve a file system through FUSE:
 // a disk with a volatile cache below a real ext4, whose power is cut, or the files of a directory, with faults.

@@ -18,7 +18,7 @@ import (
 const (
 	telegrafModule = "github.com/influxdata/telegraf"
 	telegrafTags   = "custom,inputs.cpu,inputs.mem,inputs.disk,inputs.net,inputs.system,inputs.internal,inputs.mock," +
-		"inputs.file,outputs.influxdb,outputs.influxdb_v2,parsers.influx,serializers.influx"
+		"inputs.file,outputs.influxdb,outputs.influxdb_v2,outputs.influxdb_v3,parsers.influx,serializers.influx"
 )
 
 // telegraf builds the agent that testdata/telegraf pins, once, and returns its path.
