@@ -163,7 +163,7 @@ func linesV1(e *linesError) string {
 	return b.String()
 }
 
-// lines tells of refused lines without the words that make influxdb-client-go take a refusal for a success. By the words
+// lines tells of refused lines without the words that make influxdb-client-go take a refusal for a success. By those
 // that version 3 has for it, influxdb3-go knows that there is a list of lines beside the text.
 func (s shape) lines(e *linesError) string {
 	var b strings.Builder
