@@ -118,6 +118,9 @@ func parseStatements(text string) (influxql.Statements, error) {
 		return nil, badRequest("error parsing query: %d statements, at most %d are allowed",
 			len(query.Statements), statementsMax)
 	}
+	if err := checkDurations(text, query.Statements); err != nil {
+		return nil, err
+	}
 	return query.Statements, nil
 }
 

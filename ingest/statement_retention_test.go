@@ -156,3 +156,40 @@ func TestARefusedWriteOfOldPointsMakesNoDatabase(t *testing.T) {
 		t.Errorf("got points of %q days, want 006", got)
 	}
 }
+
+// TestDurationsThatOverflowAreRefused sets retentions that no clock can hold. Some would become short ones.
+func TestDurationsThatOverflowAreRefused(t *testing.T) {
+	h := newTestHandler(t)
+	write(t, h, "d", "m v=1i 1")
+	for _, duration := range []string{
+		"15251w", "30501w", "30502w", "60998w", "99999999w", "106752d", "213504d", "9223372036854775807w",
+		"15250w10000h9223372036854775807ns", "10000h9223372036854775807ns9223372036854775807ns1h",
+	} {
+		for _, q := range []string{
+			"ALTER RETENTION POLICY autogen ON d DURATION " + duration, "CREATE DATABASE x WITH DURATION " + duration,
+			"CREATE RETENTION POLICY p ON d DURATION " + duration + " REPLICATION 1",
+			"SHOW DATABASES; ALTER RETENTION POLICY autogen ON d DURATION " + duration,
+		} {
+			answer := post(t, h, "/query?q="+url.QueryEscape(q), "")
+			if text := message(t, "/query", answer); answer.Code != http.StatusBadRequest ||
+				!strings.Contains(text, "overflowed duration") {
+				t.Errorf("%s: got %d %q, want 400", q, answer.Code, text)
+			}
+		}
+	}
+	if diff := cmp.Diff([]string{"d"}, h.engine.Databases()); diff != "" {
+		t.Errorf("databases (-want +got):\n%s", diff)
+	}
+	if kept := h.engine.Retention("d"); kept != 0 {
+		t.Errorf("points are kept for %s, want for ever", kept)
+	}
+	for duration, want := range map[string]time.Duration{
+		"15250w": 15250 * 7 * day, "1h30m": 90 * time.Minute, "3600000000µ": time.Hour, "90000ms1h": time.Hour + 90*time.Second,
+		"7200000000000ns": 2 * time.Hour, "0s": 0, "INF": 0,
+	} {
+		q := "ALTER RETENTION POLICY autogen ON d DURATION " + duration
+		if got := query(t, h, "", q); got != done || h.engine.Retention("d") != want {
+			t.Errorf("%s: got %s and %s, want %s", q, got, h.engine.Retention("d"), want)
+		}
+	}
+}
