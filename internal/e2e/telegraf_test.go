@@ -4,11 +4,13 @@ import (
 	"debug/buildinfo"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -31,8 +33,8 @@ var telegraf = sync.OnceValues(func() (string, error) {
 })
 
 // telegrafConfig makes each output flush twice a second what the inputs make. A batch fits a memtable of tinyTier. The
-// buffer holds far more than the inputs make, so that nothing is dropped while the gate is shut. The file is gathered once, at the start; the precision keeps its
-// nanoseconds.
+// buffer holds far more than the inputs make, so that nothing is dropped while the gate is shut. The file is gathered
+// once, at the start; the precision keeps its nanoseconds.
 const telegrafConfig = `
 [agent]
   interval = "250ms"
@@ -52,6 +54,10 @@ const telegrafConfig = `
   organization = "any"
   bucket = "second"
   influx_uint_support = true
+[[outputs.influxdb_v3]]
+  urls = ["http://%[1]s"]
+  token = "any"
+  database = "third"
 [[inputs.file]]
   files = ["%[2]s"]
   data_format = "influx"
@@ -76,8 +82,11 @@ var tinyTier = []string{
 	"admission.max_wait=200ms", "admission.retry_after_min=1s", "admission.retry_after_max=2s",
 }
 
-// knownPoints is more than tinyTier takes, in each of the two databases.
+// knownPoints is more than tinyTier takes, in each of the databases.
 const knownPoints = 8000
+
+// telegrafDatabases are those of the outputs of telegrafConfig.
+var telegrafDatabases = map[string]string{"influxdb": "first", "influxdb_v2": "second", "influxdb_v3": "third"}
 
 func TestTelegrafThroughAShutGate(t *testing.T) {
 	outside(t)
@@ -89,17 +98,18 @@ func TestTelegrafThroughAShutGate(t *testing.T) {
 	s.drain(t, true)
 	lines := knownLines(0, knownPoints)
 	agent := startTelegraf(t, path, s.address, lines)
-	eventually(t, time.Minute, "both outputs of Telegraf were refused", func() bool {
-		printed := agent.printed(t)
-		return refusedByGate(printed, "influxdb") && refusedByGate(printed, "influxdb_v2")
-	})
+	for output := range telegrafDatabases {
+		eventually(t, clientLimit, "the output "+output+" of Telegraf is refused", func() bool {
+			return refusedByGate(agent.printed(t), output)
+		})
+	}
 	if s.status(t).refused() == 0 {
 		t.Error("Telegraf was refused, but the status counts no refusal")
 	}
 	s.drain(t, false)
 	awaitTelegraf(t, s)
 	agent.signal(t, syscall.SIGTERM)
-	if code := agent.wait(t, 30*time.Second); code != 0 {
+	if code := agent.wait(t, clientLimit); code != 0 {
 		t.Fatalf("Telegraf exited with status %d", code)
 	}
 	checkTelegraf(t, s, agent, lines)
@@ -136,21 +146,22 @@ func refusedByGate(printed, output string) bool {
 	return regexp.MustCompile(`\[outputs\.` + output + `\].*\b503\b`).MatchString(printed)
 }
 
-// awaitTelegraf returns when the backlog has arrived through both outputs and new points flow again.
+// awaitTelegraf returns when the backlog has arrived through all outputs and new points flow again.
 func awaitTelegraf(t *testing.T, s *server) {
 	t.Helper()
-	mocks := func(database string) int { return s.count(t, database, "mock") }
-	eventually(t, time.Minute, "the backlog arrives after the gate opened", func() bool {
-		return s.count(t, "first", "known") == knownPoints && s.count(t, "second", "known") == knownPoints
-	})
-	first, second := mocks("first"), mocks("second")
-	eventually(t, time.Minute, "new points flow after the backlog", func() bool {
-		return mocks("first") > first+2 && mocks("second") > second+2
-	})
+	for _, database := range telegrafDatabases {
+		eventually(t, clientLimit, "the backlog of "+database+" arrives after the gate opened", func() bool {
+			return s.count(t, database, "known") == knownPoints
+		})
+		mocks := s.count(t, database, "mock")
+		eventually(t, clientLimit, "new points of "+database+" flow after the backlog", func() bool {
+			return s.count(t, database, "mock") > mocks+2
+		})
+	}
 }
 
 // checkTelegraf compares what is stored with what Telegraf made: the known points with the file they came from, the
-// mocked steps with an unbroken series, and, as every metric goes to both outputs, one database with the other.
+// mocked steps with an unbroken series, and, as every metric goes to all outputs, one database with the other.
 func checkTelegraf(t *testing.T, s *server, agent *process, lines string) {
 	t.Helper()
 	want, err := parsePoints(lines)
@@ -158,14 +169,18 @@ func checkTelegraf(t *testing.T, s *server, agent *process, lines string) {
 		t.Fatal(err)
 	}
 	same(t, "known points", s.scan(t, "first", "known"), want)
+	last := lastStep(t, s)
 	stored := 0
 	for _, measurement := range []string{"known", "mock", "cpu", "mem"} {
-		first, second := s.scan(t, "first", measurement), s.scan(t, "second", measurement)
+		first := s.scan(t, "first", measurement)
 		if len(first) == 0 {
 			t.Errorf("no point of %s is stored", measurement)
 		}
-		same(t, measurement+" of the second database", second, first)
-		stored += len(first) + len(second)
+		for _, database := range telegrafDatabases {
+			got := s.scan(t, database, measurement)
+			stored += len(got)
+			same(t, measurement+" of the database "+database, before(t, got, last), before(t, first, last))
+		}
 	}
 	checkSteps(t, s.scan(t, "first", "mock"))
 	if loss := regexp.MustCompile(`(?i).*(overflow|dropped|rejected).*`).FindString(agent.printed(t)); loss != "" {
@@ -175,6 +190,43 @@ func checkTelegraf(t *testing.T, s *server, agent *process, lines string) {
 	if rows := len(physicalRows(t, s)); rows != stored {
 		t.Errorf("the files hold %d rows of %d points", rows, stored)
 	}
+}
+
+// lastStep is the time of the newest mocked step that every database has, in nanoseconds. The last metrics of an agent
+// that is stopped get one attempt, which may be refused.
+func lastStep(t *testing.T, s *server) int64 {
+	t.Helper()
+	last := int64(math.MaxInt64)
+	for _, database := range telegrafDatabases {
+		newest := int64(0)
+		for identity := range s.scan(t, database, "mock") {
+			newest = max(newest, timeOf(t, identity))
+		}
+		last = min(last, newest)
+	}
+	return last
+}
+
+// before leaves out the points of the second before a time, and later ones: outputs send in order of collection.
+func before(t *testing.T, all points, nanoseconds int64) points {
+	t.Helper()
+	kept := points{}
+	for identity, fields := range all {
+		if timeOf(t, identity) < nanoseconds-int64(time.Second) {
+			kept[identity] = fields
+		}
+	}
+	return kept
+}
+
+// timeOf is the time of a point's identity.
+func timeOf(t *testing.T, identity string) int64 {
+	t.Helper()
+	at, err := strconv.ParseInt(identity[strings.LastIndexByte(identity, ' ')+1:], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
 }
 
 // checkSteps requires one point for each of the steps 0, 1, 2 to the last.
