@@ -211,3 +211,21 @@ func TestStatementsOfOddNames(t *testing.T) {
 	sealNow(t, h)
 	check("after a flush and a crash", crashed(t, dir), 2)
 }
+
+// TestADropOfNoNameDropsNothing guards the record of a drop, in which no measurement means all of the database.
+func TestADropOfNoNameDropsNothing(t *testing.T) {
+	h, dir := newPausedHandler(t)
+	write(t, h, "d", "m v=1i 1")
+	for q, want := range map[string]string{
+		`DROP MEASUREMENT ""`: done, `DROP DATABASE ""`: failed(`the database can't be called ""`),
+	} {
+		if got := query(t, h, "d", q); got != want {
+			t.Errorf("%s: got %s, want %s", q, got, want)
+		}
+	}
+	for when, h := range map[string]*Handler{"at once": h, "after a crash": crashed(t, dir)} {
+		if got := scannedOrNone(t, h, "d", "m"); got != "m v=1i 1\n" {
+			t.Errorf("%s: got %q", when, got)
+		}
+	}
+}
