@@ -173,6 +173,9 @@ func TestChecksFindWhatIsWrong(t *testing.T) {
 	if err := check(); err != nil {
 		t.Fatal(err)
 	}
+	if invariants {
+		return // the engine itself would find what follows, and end the process
+	}
 	again := e.NewBatch("db")
 	defer again.Release()
 	for i := range r.requests[0].points {

@@ -59,6 +59,9 @@ func (c *FlushController) FlushFrozenWith(register func([]FlushResult, func()) e
 // flush writes a memtable, frozen or held, and has its segments registered. flushMu is held.
 func (c *FlushController) flush(m *Memtable, register func([]FlushResult, func()) error) ([]FlushResult, error) {
 	m.applies.Wait()
+	if invariants {
+		c.mustAddUp(m)
+	}
 	c.flight = flight{memtable: m}
 	defer func() { c.flight = flight{} }()
 	pending, results, err := c.writeSegments(m)

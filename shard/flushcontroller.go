@@ -147,6 +147,9 @@ func (c *FlushController) reserve(need usage, sequence uint64) *Memtable {
 }
 
 func (c *FlushController) reserveLocked(need usage, sequence uint64) *Memtable {
+	if invariants {
+		c.mustFollowLocked(sequence)
+	}
 	m := c.active
 	m.applies.Add(1)
 	m.pending.add(need)

@@ -156,6 +156,9 @@ func (e *Engine) registerWith(s *shardState) func([]FlushResult, func()) error {
 			s.flight.shareReservation(size)
 			m.reservation.Settle(size)
 			release()
+			if invariants {
+				e.mustStayBelow(edit.Floors)
+			}
 		})
 		if err != nil && !errors.Is(err, segment.ErrOutcomeUnknown) {
 			e.dropPages(results)

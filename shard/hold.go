@@ -118,9 +118,16 @@ func (c *FlushController) FlushHeldWith(register func([]FlushResult, func()) err
 func (c *FlushController) unwrittenUpTo(floor uint64) map[tableKey]uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	left := slices.DeleteFunc(c.memtablesLocked(), func(m *Memtable) bool { return m == c.flight.memtable })
+	return lowestUpTo(append(left, c.flight.unwritten...), floor)
+}
+
+// lowestUpTo returns the lowest sequence of each measurement with rows at or below a floor. The lock of the controller
+// is held.
+func lowestUpTo(memtables []*Memtable, floor uint64) map[tableKey]uint64 {
 	lowest := map[tableKey]uint64{}
-	for _, m := range append(c.memtablesLocked(), c.flight.unwritten...) {
-		if m != c.flight.memtable && m.minSequence != 0 && m.minSequence <= floor {
+	for _, m := range memtables {
+		if m.minSequence != 0 && m.minSequence <= floor {
 			m.lowestUpTo(floor, lowest)
 		}
 	}

@@ -28,6 +28,9 @@ func (e *Engine) housekeepLoop(ctx context.Context) {
 			e.settleDropsAgain()
 			e.advanceFloors()
 			e.kick()
+			if invariants {
+				e.mustCover()
+			}
 		}
 	}
 }
