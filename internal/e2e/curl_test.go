@@ -54,6 +54,8 @@ func TestCurlBodies(t *testing.T) {
 		{"file", "/api/v3/write_lp?db=curl-file&precision=ns", lines, []string{"--data-binary", "@" + file}},
 		{"gzip", "/write?db=curl-gzip", lines, []string{"-H", "Content-Encoding: gzip", "--data-binary", "@" + compressed}},
 		{"chunked", "/write?db=curl-chunked", lines, []string{"-H", "Transfer-Encoding: chunked", "--data-binary", "@" + file}},
+		{"hours", "/write?db=curl-hours&precision=h", "known f=1 18000000000000", []string{"-d", "known f=1 5"}},
+		{"seconds", "/api/v2/write?bucket=curl-seconds&precision=s", "known f=1 5000000000", []string{"-d", "known f=1 5"}},
 		{"expect", "/write?db=curl-expect", big, []string{"-v", "-H", "Expect: 100-continue", "--data-binary", "@" + bigFile}},
 	} {
 		printed := curl(t, s, test.path, append(test.flags, curlStatus)...)
