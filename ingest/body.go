@@ -128,9 +128,9 @@ type bodyReads struct {
 	controller  *http.ResponseController
 	start       time.Time
 	timeout     time.Duration
-	unreadBytes int64        // above so many bytes blocked is asked, once
-	blocked     func() error // why the rest is not worth reading
-	pressed     func() error // why a body may not take longer than timeout now
+	unreadBytes int64                       // above so many bytes blocked is asked, once
+	blocked     func(sizeBytes int64) error // why the rest is not worth reading
+	pressed     func() error                // why a body may not take longer than timeout now
 	asked       bool
 	deadline    time.Time // zero before the first read
 	paidBytes   int64     // of which the deadline knows
@@ -142,7 +142,7 @@ func (b *bodyReads) worth(sizeBytes int64) error {
 		return nil
 	}
 	b.asked = true
-	return b.blocked()
+	return b.blocked(sizeBytes)
 }
 
 // allow runs before each read with the bytes that have come.

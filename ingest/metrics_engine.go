@@ -14,6 +14,7 @@ type engineCollector struct {
 	metrics []engineMetric
 	shards  []shardMetric
 	refused *prometheus.Desc
+	waits   *prometheus.Desc
 	state   *prometheus.Desc
 }
 
@@ -41,6 +42,8 @@ func newEngineCollector(status func() shard.Status) *engineCollector {
 		status: status,
 		refused: prometheus.NewDesc("lineweir_refused_total",
 			"Writes that were refused for now, by cause.", []string{"cause"}, nil),
+		waits: prometheus.NewDesc("lineweir_waits_total",
+			"Batches that began to wait for a seal, by cause.", []string{"cause"}, nil),
 		state: prometheus.NewDesc("lineweir_state", "1 for the state that the engine is in.", []string{"state"}, nil),
 	}
 	c.metrics = append(c.metrics, tierMetrics()...)
@@ -66,6 +69,8 @@ func tierMetrics() []engineMetric {
 			func(s *shard.Status) float64 { return float64(s.Tier.RegisteredBytes) }),
 		metric("lineweir_tier_reserved_bytes", "Bytes reserved by seals whose flush is not registered yet.", gauge,
 			func(s *shard.Status) float64 { return float64(s.Tier.ReservedBytes) }),
+		metric("lineweir_tier_merged_bytes", "Registered bytes that the running job has merged, free at its end.", gauge,
+			func(s *shard.Status) float64 { return float64(s.Tier.MergedBytes) }),
 		metric("lineweir_tier_highest_bytes", "Highest level of the tier since the start.", gauge,
 			func(s *shard.Status) float64 { return float64(s.Tier.HighestBytes) }),
 		metric("lineweir_tier_forced_bytes_total", "Bytes that force-seals and recovery took beyond the gate.", counter,
@@ -116,6 +121,8 @@ func admissionMetrics() []engineMetric {
 			func(s *shard.Status) float64 { return float64(s.Admission.Waited) }),
 		metric("lineweir_waiting", "Batches that wait for a seal.", gauge,
 			func(s *shard.Status) float64 { return float64(s.Admission.Waiting) }),
+		metric("lineweir_to_return", "Refused batches that keep their place in the line for a while.", gauge,
+			func(s *shard.Status) float64 { return float64(s.Admission.ToReturn) }),
 	}
 }
 
@@ -199,6 +206,7 @@ func (c *engineCollector) Describe(ch chan<- *prometheus.Desc) {
 		ch <- c.shards[i].desc
 	}
 	ch <- c.refused
+	ch <- c.waits
 	ch <- c.state
 }
 
@@ -217,6 +225,7 @@ func (c *engineCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, cause := range shard.Causes() {
 		ch <- prometheus.MustNewConstMetric(c.refused, counter, float64(s.Admission.Refused[cause]), cause)
+		ch <- prometheus.MustNewConstMetric(c.waits, counter, float64(s.Admission.Waits[cause]), cause)
 	}
 	ch <- prometheus.MustNewConstMetric(c.state, gauge, 1, s.State)
 }

@@ -23,6 +23,7 @@ type Handler struct {
 	committer   committer
 	gate        gatekeeper
 	budget      *budget
+	needs       needs
 	connections *connections
 	buffers     bufferPool
 	decoders    decoders

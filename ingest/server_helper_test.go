@@ -109,7 +109,7 @@ func fake(h *Handler) *fakeEngine {
 
 func (f *fakeEngine) Unavailable() error { return f.unavailable }
 
-func (f *fakeEngine) Blocked() error { return f.blocked }
+func (f *fakeEngine) Blocked(string, int64) error { return f.blocked }
 
 func (f *fakeEngine) RecordRefusal(err *shard.BackpressureError) {
 	f.refusals = append(f.refusals, err.Cause)

@@ -30,7 +30,7 @@ type committer interface {
 // gatekeeper is the engine as it is asked before a body is read.
 type gatekeeper interface {
 	Unavailable() error
-	Blocked() error
+	Blocked(client string, sizeBytes int64) error
 	RecordRefusal(err *shard.BackpressureError)
 }
 
@@ -39,6 +39,7 @@ type writeRequest struct {
 	handler  *Handler
 	target   target
 	encoding encoding
+	client   string    // see clientOf
 	received time.Time // the time of lines without one
 	claim    claim
 	wire     *buffer // the body as it came
@@ -92,6 +93,7 @@ func (q *writeRequest) receive(w http.ResponseWriter, r *http.Request, api *writ
 	if q.encoding, err = parseEncoding(r.Header); err != nil {
 		return err
 	}
+	q.client = clientOf(r)
 	if err = q.handler.gate.Unavailable(); err != nil {
 		return err
 	}
@@ -160,7 +162,7 @@ func (q *writeRequest) readWire(w http.ResponseWriter, r *http.Request) error {
 	}
 	reads := bodyReads{
 		controller: http.NewResponseController(w), start: q.received, timeout: limits.BodyTimeout,
-		unreadBytes: limits.UnreadRefusalBytes, blocked: q.handler.gate.Blocked,
+		unreadBytes: limits.UnreadRefusalBytes, blocked: q.blocked,
 		pressed: q.handler.budget.pressed,
 	}
 	if err := reads.worth(r.ContentLength); err != nil {
@@ -179,6 +181,11 @@ func (q *writeRequest) readWire(w http.ResponseWriter, r *http.Request) error {
 	return setReadDeadline(reads.controller, time.Time{})
 }
 
+// blocked tells why a body of so many bytes on the wire is not worth reading.
+func (q *writeRequest) blocked(wireBytes int64) error {
+	return q.handler.gate.Blocked(q.client, q.handler.needs.of(wireBytes))
+}
+
 // store parses the text and writes what is good of it, again if the schema changed in between.
 func (q *writeRequest) store(ctx context.Context) error {
 	for range schemaAttemptsMax {
@@ -195,6 +202,7 @@ func (q *writeRequest) try(ctx context.Context) error {
 	defer q.claim.restore(q.claim.heldBytes)
 	batch := h.committer.NewBatch(q.target.database)
 	defer batch.Release()
+	batch.Client = q.client
 	parser := h.parsers.Get().(*Parser)
 	defer h.parsers.Put(parser)
 
@@ -241,6 +249,7 @@ func (q *writeRequest) parse(parser *Parser, batch *shard.Batch) (Result, error)
 // prepare asks whether the batch has a chance, and encodes its payload into a buffer that is the caller's to put.
 func (q *writeRequest) prepare(batch *shard.Batch, result *Result) (*buffer, error) {
 	h := q.handler
+	h.needs.note(batch.NeedBytes(), len(q.wire.bytes))
 	if err := h.committer.Admit(batch); err != nil {
 		return nil, err
 	}

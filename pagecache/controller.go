@@ -2,7 +2,6 @@ package pagecache
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +13,7 @@ type Controller struct {
 	softFraction float64
 	retry        retryBounds
 	now          func() time.Time
+	random       func() float64 // uniform in [0, 1)
 
 	published atomic.Pointer[state]
 	listeners atomic.Pointer[[]func()]
@@ -32,7 +32,8 @@ type Ledger struct {
 	ForcedBytes         int64   // taken in without asking: force-seals, and what didn't fit at recovery or settlement
 	ForcedCount         int64   // how often
 	OverReservations    int64   // flushes larger than their reservation; a bug of the estimate
-	DrainBytesPerSecond float64 // 0 while unknown or stalled
+	MergedBytes         int64   // of RegisteredBytes: merged by the job that runs, and free at its end
+	DrainBytesPerSecond float64 // 0 while unknown, stalled or paused
 	Stalled             bool
 }
 
@@ -46,6 +47,7 @@ func NewController(o Options) *Controller {
 		softFraction: o.SoftFraction,
 		retry:        retryBounds{min: o.RetryAfterMin, max: o.RetryAfterMax},
 		now:          o.Now,
+		random:       o.Random,
 		open:         map[*Reservation]struct{}{},
 	}
 	c.listeners.Store(&[]func(){})
@@ -94,7 +96,8 @@ func (c *Controller) Reserve(sizeBytes int64) (*Reservation, bool) {
 	var granted *Reservation
 	c.update(func(s *state, now time.Time) {
 		if s.maySeal(sizeBytes, now) {
-			granted = c.openLocked(sizeBytes, s.grant(sizeBytes))
+			above := s.above(sizeBytes)
+			granted = c.openLocked(sizeBytes, above, s.grant(above))
 		} else if sizeBytes <= s.capacityBytes {
 			s.refuse(sizeBytes)
 		}
@@ -109,13 +112,13 @@ func (c *Controller) ReserveForced(sizeBytes int64) *Reservation {
 	var granted *Reservation
 	c.update(func(s *state, _ time.Time) {
 		s.force(sizeBytes)
-		granted = c.openLocked(sizeBytes, 0)
+		granted = c.openLocked(sizeBytes, 0, 0)
 	})
 	return granted
 }
 
-func (c *Controller) openLocked(sizeBytes int64, owed float64) *Reservation {
-	r := &Reservation{controller: c, sizeBytes: sizeBytes, owed: owed}
+func (c *Controller) openLocked(sizeBytes int64, above, owed float64) *Reservation {
+	r := &Reservation{controller: c, sizeBytes: sizeBytes, above: above, owed: owed}
 	c.open[r] = struct{}{}
 	return r
 }
@@ -136,6 +139,7 @@ func (c *Controller) Retire(sizeBytes int64) {
 	mustNotBeNegative("retire", sizeBytes)
 	c.update(func(s *state, _ time.Time) {
 		s.registered -= sizeBytes
+		s.merged = max(0, s.merged-sizeBytes)
 		if s.level() < 0 {
 			panic(fmt.Sprintf("BUG: retire %d bytes, %d more than the ledger holds", sizeBytes, -s.level()))
 		}
@@ -151,6 +155,19 @@ func (c *Controller) Drained(sizeBytes int64, busy time.Duration) {
 	c.update(func(s *state, now time.Time) { s.drained(sizeBytes, max(0, busy), now) })
 	c.notify()
 }
+
+// JobEnded takes in that no compaction job runs: what the last one has merged and not retired is no progress.
+func (c *Controller) JobEnded() { c.update(func(s *state, _ time.Time) { s.merged = 0 }) }
+
+// SetPaused takes in that compaction was paused, or goes on. While it is paused nothing drains, and everybody knows.
+func (c *Controller) SetPaused(paused bool) {
+	c.update(func(s *state, _ time.Time) { s.paused = paused })
+	c.notify()
+}
+
+// Grain is the cap of the next memtable, at most maxBytes: above the soft limit what drains in 50 ms, but at least
+// 1 MiB. Grants come one memtable at a time, so it is the grain of the pacing.
+func (c *Controller) Grain(maxBytes int64) int64 { return c.published.Load().grain(maxBytes, c.now()) }
 
 // Stalled reports that the drain is needed, because the tier is above its soft limit or a reservation found no room,
 // and has not progressed for 10 s, though there are L0 segments.
@@ -172,13 +189,16 @@ func (c *Controller) ExpectedWait(aheadBytes, sizeBytes int64) time.Duration {
 // RetryAfter is ExpectedWait as a client is told: jittered by a quarter, in whole seconds, at least 1 and
 // RetryAfterMin, at most RetryAfterMax, and at most 10 s while the drain rate is unknown or the drain is stalled.
 func (c *Controller) RetryAfter(aheadBytes, sizeBytes int64) time.Duration {
-	s, now := c.published.Load(), c.now()
+	return c.retryAfterWait(c.ExpectedWait(aheadBytes, sizeBytes))
+}
+
+// retryAfterWait is the Retry-After for a predicted wait.
+func (c *Controller) retryAfterWait(predicted time.Duration) time.Duration {
 	bounds := c.retry
-	if s.drainRate(now) == 0 {
+	if c.published.Load().drainRate(c.now()) == 0 {
 		bounds = bounds.whileStalled()
 	}
-	predicted := s.expectedWait(aheadBytes, sizeBytes, now)
-	return retryAfter(predicted, bounds, rand.Float64(), rand.Float64())
+	return retryAfter(predicted, bounds, c.random(), c.random())
 }
 
 // StallDelay is how long a write that needs a seal is slowed down: not at all up to the soft limit, then linearly to
@@ -224,6 +244,7 @@ func (c *Controller) Ledger() Ledger {
 		ForcedBytes:         s.counts.forcedBytes,
 		ForcedCount:         s.counts.forcedCount,
 		OverReservations:    s.counts.overReservations,
+		MergedBytes:         min(s.merged, s.registered),
 		DrainBytesPerSecond: s.drainRate(now),
 		Stalled:             s.stalled(now),
 	}

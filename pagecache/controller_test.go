@@ -264,8 +264,9 @@ func TestNeverBeyondTheBoundUnderSixteenWriters(t *testing.T) {
 func TestHalvingTheDrainDoublesRetryAfter(t *testing.T) {
 	mean := func(drain int64, prepare func(c *Controller)) float64 {
 		c := newTestController(newHandClock())
-		prepare(c)
 		c.Drained(10*drain, 10*time.Second)
+		c.JobEnded()
+		prepare(c)
 		sum := time.Duration(0)
 		const n = 20_000
 		for range n {
@@ -307,6 +308,7 @@ func TestRetryAfterIsShortWhileNobodyKnows(t *testing.T) {
 	}
 	within("unknown", 6*time.Second, 10*time.Second)
 	c.Drained(mib, time.Second)
+	c.JobEnded()
 	within("known and slow", 36*time.Second, 60*time.Second)
 	clock.Advance(stallAfter)
 	if !c.Stalled() || c.Ledger().DrainBytesPerSecond != 0 {
@@ -317,6 +319,7 @@ func TestRetryAfterIsShortWhileNobodyKnows(t *testing.T) {
 		t.Errorf("expected wait in a stall is %s, want %s", got, waitMax)
 	}
 	c.Drained(10*mib, time.Second)
+	c.JobEnded()
 	if got := c.Ledger().DrainBytesPerSecond; got != 10*mib {
 		t.Errorf("drain after the stall is %.0f, want %d: the older rate must be forgotten", got, 10*mib)
 	}
@@ -337,6 +340,7 @@ func TestAnUnneededReservationOwesNothing(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			c := newTestController(newHandClock())
 			c.Drained(mib, time.Second)
+			c.JobEnded()
 			c.Register(60 * mib)
 			test.end(reserve(t, c, 20*mib))
 			if got := c.published.Load().owed; math.Abs(got-float64(test.want)) > 1 {

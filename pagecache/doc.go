@@ -1,7 +1,8 @@
-// Package pagecache bounds the L0 tier. It holds two things that share one number, the capacity:
+// Package pagecache bounds the L0 tier. It holds three things that share one number, the capacity:
 //
 //   - Cache keeps the pages of L0 segment files in memory, in a ristretto cache.
 //   - Controller keeps the tier's ledger, grants seals from it and predicts when the next grant comes.
+//   - Turns keeps the line of writes that need a seal, and tells who may wait and when the others should come back.
 //
 // # The way of one page
 //
@@ -27,8 +28,9 @@
 //
 // # What it does not do
 //
-// It opens, closes and deletes no file and knows no format: segments are ids, sizes and io.ReaderAt. It keeps no queue:
-// who asks first, and who may pass whom, is decided by the caller. Asking for the oldest need first is what keeps a
-// large reservation from being passed by small ones for ever. It does not slow anyone down by itself: StallDelay and
-// NextGrant are answers, not sleeps. The ledger never reads ristretto, whose counts are late by design.
+// It opens, closes and deletes no file and knows no format: segments are ids, sizes and io.ReaderAt. The
+// Controller keeps no queue: who asks first is decided by the caller, by the places that Turns gives out. Asking for
+// the first place first is what keeps a large reservation from being passed by small ones for ever. It does not slow
+// anyone down by itself: StallDelay and NextGrant are answers, not sleeps. The ledger never reads ristretto, whose
+// counts are late by design.
 package pagecache

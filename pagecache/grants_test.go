@@ -27,6 +27,7 @@ func TestGrantedBytesFollowTheDrain(t *testing.T) {
 				c := NewController(Options{CapacityBytes: 100 * mib, SoftFraction: 0.6})
 				c.Register(int64((60 + test.fill*40) * mib))
 				c.Drained(drain, time.Second)
+				c.JobEnded()
 				start, written := time.Now(), int64(0)
 				for time.Since(start) < duration {
 					if wait, ok := c.NextGrant(size); !ok {
@@ -36,8 +37,9 @@ func TestGrantedBytesFollowTheDrain(t *testing.T) {
 					}
 					kept := int64(size * test.keep)
 					reserve(t, c, size).Settle(kept)
-					c.Retire(kept) // at once, to stay at this fill
 					c.Drained(drain/100, 10*time.Millisecond)
+					c.Retire(kept) // at once, to stay at this fill
+					c.JobEnded()
 					written += kept
 				}
 				got := float64(written) / time.Since(start).Seconds()
@@ -56,6 +58,7 @@ func TestAStalledDrainFillsTheTierSlowly(t *testing.T) {
 		c := NewController(Options{CapacityBytes: 100 * mib, SoftFraction: 0.6})
 		c.Register(60 * mib)
 		c.Drained(20*mib, time.Second)
+		c.JobEnded()
 		<-time.After(stallAfter)
 		if !c.Stalled() {
 			t.Fatalf("not stalled: %+v", c.Ledger())
@@ -77,6 +80,7 @@ func TestAStalledDrainFillsTheTierSlowly(t *testing.T) {
 		}
 		c.Retire(30 * mib)
 		c.Drained(30*mib, 2*time.Second)
+		c.JobEnded()
 		if wait, ok := c.NextGrant(2 * mib); !ok || wait > 500*time.Millisecond {
 			t.Errorf("next grant in %s (%t) after the recovery, want soon", wait, ok)
 		}

@@ -3,6 +3,7 @@ package pagecache
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 )
 
@@ -31,6 +32,8 @@ type Options struct {
 	RetryAfterMax time.Duration
 	// Now is the clock, which must be monotonic; default time.Now.
 	Now func() time.Time
+	// Random spreads what RetryAfter answers: uniform in [0, 1), safe for concurrent use; default rand.Float64.
+	Random func() float64
 }
 
 // Validate returns every problem at once, or nil.
@@ -74,6 +77,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Random == nil {
+		o.Random = rand.Float64
 	}
 	return o
 }

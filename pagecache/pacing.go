@@ -21,11 +21,35 @@ const (
 
 	// waitMax stands for a wait whose end nobody can tell.
 	waitMax = time.Hour
+
+	// grainDrain is the drain that one grant above the soft limit takes: 20 grants in a second are smooth to the eye of
+	// any client.
+	grainDrain = 50 * time.Millisecond
+
+	// grainMin keeps seals, each of which costs an fsync and a file per measurement, worth their while.
+	grainMin = 1 << 20
 )
+
+// grain is how large the next memtable may become, at most maxBytes. What drains is the true size of segments, of which
+// a memtable's bytes are the worst case.
+func (s *state) grain(maxBytes int64, now time.Time) int64 {
+	if s.level() < s.softBytes {
+		return maxBytes
+	}
+	drains := s.drainRate(now) * grainDrain.Seconds()
+	if share := s.settlements.share(); share > 0 {
+		drains /= share
+	}
+	return int64(min(float64(maxBytes), max(grainMin, drains)))
+}
+
+// pacedLevel is the level less what the running job has merged already. A job frees its bytes in one lump at its end;
+// pacing by the level itself would turn that saw-tooth into one of grants. The bound is held by the level.
+func (s *state) pacedLevel() int64 { return s.level() - min(s.merged, s.registered) }
 
 // pacedFill is how far the tier is between the soft limit, 0, and the hard one, 1.
 func (s *state) pacedFill() float64 {
-	fill := float64(s.level()-s.softBytes) / float64(s.capacityBytes-s.softBytes)
+	fill := float64(s.pacedLevel()-s.softBytes) / float64(s.capacityBytes-s.softBytes)
 	return min(1, max(0, fill))
 }
 
@@ -92,7 +116,7 @@ func secondsToPay(owed, rate float64) time.Duration {
 
 // maySeal is the one predicate of MaySeal and Reserve.
 func (s *state) maySeal(sizeBytes int64, now time.Time) bool {
-	return s.fits(sizeBytes) && (s.level() < s.softBytes || s.owedBytes(now) < owedMin)
+	return s.fits(sizeBytes) && (s.pacedLevel() < s.softBytes || s.owedBytes(now) < owedMin)
 }
 
 // nextGrant is when maySeal turns true by time alone; false if it takes a change of the ledger.
@@ -100,7 +124,7 @@ func (s *state) nextGrant(sizeBytes int64, now time.Time) (time.Duration, bool) 
 	if !s.fits(sizeBytes) {
 		return 0, false
 	}
-	if s.level() < s.softBytes {
+	if s.pacedLevel() < s.softBytes {
 		return 0, true
 	}
 	return s.payTime(now), true
@@ -126,7 +150,7 @@ func (s *state) roomWait(aheadBytes, sizeBytes int64, now time.Time) time.Durati
 func (s *state) pacingWait(aheadBytes int64, now time.Time) time.Duration {
 	share := s.settlements.share()
 	ahead := float64(aheadBytes) * share
-	above := float64(s.registered) + float64(s.reserved)*share + ahead - float64(s.softBytes)
+	above := float64(s.pacedLevel()-s.reserved) + float64(s.reserved)*share + ahead - float64(s.softBytes)
 	if above < 0 {
 		return 0
 	}

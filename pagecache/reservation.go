@@ -11,7 +11,8 @@ type Reservation struct {
 
 	// Guarded by controller.mu.
 	sizeBytes int64
-	owed      float64
+	above     float64 // bytes above the soft limit when it was granted
+	owed      float64 // what of them was expected to stay
 	closed    bool
 }
 
@@ -31,12 +32,10 @@ func (r *Reservation) Split(sizeBytes int64) *Reservation {
 	if r.closed || sizeBytes < 0 || sizeBytes > r.sizeBytes {
 		panic(fmt.Sprintf("BUG: split %d bytes off a reservation of %d (closed: %t)", sizeBytes, r.sizeBytes, r.closed))
 	}
-	part := &Reservation{
-		controller: c,
-		sizeBytes:  sizeBytes,
-		owed:       r.owed * fraction(sizeBytes, r.sizeBytes),
-	}
+	share := fraction(sizeBytes, r.sizeBytes)
+	part := &Reservation{controller: c, sizeBytes: sizeBytes, above: r.above * share, owed: r.owed * share}
 	r.sizeBytes -= part.sizeBytes
+	r.above -= part.above
 	r.owed -= part.owed
 	c.open[part] = struct{}{}
 	return part
@@ -53,7 +52,7 @@ func (r *Reservation) Settle(registeredBytes int64) bool {
 		if r.closed {
 			panic(fmt.Sprintf("BUG: settle %d bytes of a closed reservation", registeredBytes))
 		}
-		fitted = s.settle(r.sizeBytes, registeredBytes, r.owed)
+		fitted = s.settle(r.sizeBytes, registeredBytes, r.above, r.owed)
 		r.closeLocked()
 	})
 	r.controller.notify()
@@ -77,7 +76,7 @@ func (r *Reservation) Release() {
 }
 
 func (r *Reservation) closeLocked() {
-	r.closed, r.sizeBytes, r.owed = true, 0, 0
+	r.closed, r.sizeBytes, r.above, r.owed = true, 0, 0, 0
 	delete(r.controller.open, r)
 }
 

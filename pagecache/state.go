@@ -14,6 +14,8 @@ type state struct {
 	registered int64 // bytes of L0 segments; short of the truth while a segment retires before it has settled
 	reserved   int64 // sum of the open reservations
 	counts     counts
+	merged     int64 // by the job that runs: of registered, and free at its end
+	paused     bool  // compaction is
 
 	drain        drainHistory
 	lastProgress time.Time
@@ -53,7 +55,7 @@ func (s *state) advance(now time.Time) {
 func (s *state) conclude(reservedBytes int64, now time.Time) {
 	s.reserved = reservedBytes
 	s.counts.highestBytes = max(s.counts.highestBytes, s.level())
-	if s.level() < s.softBytes {
+	if s.pacedLevel() < s.softBytes {
 		s.owed = 0
 	}
 	switch pressed := s.level() >= s.softBytes || !s.fits(s.refusedBytes); {
@@ -67,10 +69,16 @@ func (s *state) conclude(reservedBytes int64, now time.Time) {
 // pressed reports whether bytes must drain before everyone who asked gets a grant.
 func (s *state) pressed() bool { return !s.pressedSince.IsZero() }
 
-// grant takes a reservation in and returns what it owes the pacing: its bytes above the soft limit.
-func (s *state) grant(sizeBytes int64) (owed float64) {
+// above is how much of a reservation lies above the soft limit.
+func (s *state) above(sizeBytes int64) float64 {
+	return float64(min(sizeBytes, max(0, s.pacedLevel()+sizeBytes-s.softBytes)))
+}
+
+// grant takes a reservation in and returns what it owes the pacing: what is expected to stay of its bytes above the
+// soft limit.
+func (s *state) grant(above float64) (owed float64) {
 	s.refusedBytes = 0
-	owed = float64(min(sizeBytes, max(0, s.level()+sizeBytes-s.softBytes)))
+	owed = above * s.settlements.share()
 	s.owed += owed
 	return owed
 }
@@ -88,12 +96,13 @@ func (s *state) force(sizeBytes int64) {
 	s.counts.forcedCount++
 }
 
-// settle turns a reservation into registered bytes. What it owed for bytes that didn't come is no longer owed. It
-// reports false if the reservation was too small; then the bytes are taken in anew, as forced ones if there's no room.
-func (s *state) settle(reservedBytes, registeredBytes int64, owed float64) bool {
+// settle turns a reservation into registered bytes, above of which lay above the soft limit at its grant. What it owed
+// becomes what it should have owed. It reports false if the reservation was too small; then the bytes are taken in
+// anew, as forced ones if there's no room.
+func (s *state) settle(reservedBytes, registeredBytes int64, above, owed float64) bool {
 	s.settlements = s.settlements.add(reservedBytes, registeredBytes)
 	if registeredBytes <= reservedBytes {
-		s.forgive(owed * (1 - fraction(registeredBytes, reservedBytes)))
+		s.forgive(owed - above*fraction(registeredBytes, reservedBytes))
 		s.registered += registeredBytes
 		return true
 	}
@@ -114,6 +123,7 @@ func (s *state) drained(sizeBytes int64, busy time.Duration, now time.Time) {
 		s.drain = s.drain.add(0, busy)
 		return
 	}
+	s.merged += sizeBytes
 	if s.stalled(now) {
 		s.drain = restartDrain(sizeBytes, busy)
 	} else {
@@ -139,9 +149,9 @@ func (s *state) stalled(now time.Time) bool {
 	return ok && !now.Before(at)
 }
 
-// drainRate is bytes per second as far as anyone knows: 0 while it is unknown or stalled.
+// drainRate is bytes per second as far as anyone knows: 0 while it is unknown, stalled or paused.
 func (s *state) drainRate(now time.Time) float64 {
-	if s.stalled(now) {
+	if s.paused || s.stalled(now) {
 		return 0
 	}
 	return s.drain.bytesPerSecond()

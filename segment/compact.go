@@ -28,6 +28,8 @@ type CompactorOptions struct {
 	// Progress is told several times a second how many bytes of level 0 were merged and how long that took, time spent
 	// waiting for the limit included, pauses not. May be nil.
 	Progress func(bytes int64, busy time.Duration)
+	// JobEnded is told when a job of level 0 is over, well or not: what Progress told of it counts no more. May be nil.
+	JobEnded func()
 	Logger   *zap.Logger
 }
 
@@ -59,6 +61,7 @@ type Compactor struct {
 	store    *Store
 	logger   *zap.Logger
 	progress func(int64, time.Duration)
+	jobEnded func()
 	trigger  trigger
 	bounds   planBounds
 	throttle *throttle
@@ -109,7 +112,7 @@ func NewCompactor(o CompactorOptions) (*Compactor, error) {
 		return nil, err
 	}
 	c := &Compactor{
-		store: o.Store, logger: o.Logger, progress: o.Progress,
+		store: o.Store, logger: o.Logger, progress: o.Progress, jobEnded: o.JobEnded,
 		trigger: trigger{
 			files: orDefault(o.TriggerFiles, 4),
 			bytes: orDefault(o.TriggerBytes, 64<<20),
@@ -132,6 +135,9 @@ func NewCompactor(o CompactorOptions) (*Compactor, error) {
 	}
 	if c.progress == nil {
 		c.progress = func(int64, time.Duration) {}
+	}
+	if c.jobEnded == nil {
+		c.jobEnded = func() {}
 	}
 	return c, nil
 }

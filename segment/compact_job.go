@@ -48,6 +48,7 @@ func (c *Compactor) stepL0(ctx context.Context, forced bool) (did bool, next tim
 	}
 	c.count(func(s *CompactorStatus) { s.Running = true })
 	defer c.count(func(s *CompactorStatus) { s.Running = false })
+	defer c.jobEnded()
 	did, err = c.run(ctx, j, newMeter(c))
 	return did, next, err
 }

@@ -13,14 +13,23 @@ type admission struct {
 	waitingBytes atomic.Int64
 	refused      map[string]*atomic.Int64 // by cause; the map never changes
 	recent       refusals
+	waits        map[string]*atomic.Int64 // by the cause for which they began; so does this one
 }
 
 func newAdmission() *admission {
-	a := &admission{refused: map[string]*atomic.Int64{}}
+	a := &admission{refused: map[string]*atomic.Int64{}, waits: map[string]*atomic.Int64{}}
 	for _, cause := range Causes() {
 		a.refused[cause] = new(atomic.Int64)
+		a.waits[cause] = new(atomic.Int64)
 	}
 	return a
+}
+
+// wait counts a write that begins to wait.
+func (a *admission) wait(cause string, sizeBytes int64) {
+	a.waits[cause].Add(1)
+	a.waiting.Add(1)
+	a.waitingBytes.Add(sizeBytes)
 }
 
 // RecordRefusal counts a refusal. Write counts its own; callers that refuse before Write count theirs here.
@@ -31,9 +40,9 @@ func (e *Engine) RecordRefusal(err *BackpressureError) {
 	})
 }
 
-// Admit tells from published snapshots, without taking a lock, whether Write is worth a try: nil when the batch fits,
-// or may wait for the seal that it needs; a *BackpressureError when it would be refused; a *TooLargeError when it
-// never fits.
+// Admit tells from published snapshots whether Write is worth a try: nil when the batch fits, or may wait for the seal
+// that it needs; a *BackpressureError when it would be refused; a *TooLargeError when it never fits. It takes no lock
+// but that of the line, and that only for a batch that needs a seal which can't be had at once.
 func (e *Engine) Admit(b *Batch) error {
 	if err := e.Unavailable(); err != nil {
 		return err
@@ -41,16 +50,25 @@ func (e *Engine) Admit(b *Batch) error {
 	if err := e.tooLarge(b); err != nil {
 		return err
 	}
+	var blocked *blockage
+	var sizeBytes, sealBytes int64
 	for shard, need := range b.needs {
+		sizeBytes += need.bytes()
 		s := e.allShards()[shard]
 		fill := s.Fill()
-		if need.rows == 0 || !SealRequired(fill, need) || e.mayStillSeal(fill) {
+		if need.rows == 0 || !SealRequired(fill, need) {
 			continue
 		}
-		blocked := e.block(s, e.causeOf(fill))
-		if e.expectedWait(s) > e.options.Admission.MaxWait {
-			return e.backpressure(blocked)
+		sealBytes += fill.active.bytes()
+		if !e.mayStillSeal(fill) {
+			blocked = e.block(s, e.causeOf(fill))
 		}
+	}
+	if blocked == nil {
+		return nil
+	}
+	if retryAfter, ok := e.turns.Ask(b.Client, sizeBytes, sealBytes); !ok {
+		return e.backpressure(blocked, retryAfter)
 	}
 	return nil
 }
@@ -60,42 +78,34 @@ func (e *Engine) mayStillSeal(fill *Fill) bool {
 	return fill.frozen < fill.frozenMax && e.tier.gate.MaySeal(fill.active.bytes())
 }
 
-// expectedWait predicts when the tier has room for the shard's seal: after those that were wanted earlier.
-func (e *Engine) expectedWait(s *shardState) time.Duration {
-	if fill := s.Fill(); fill.frozen >= fill.frozenMax {
-		return 0 // a flush frees the slot; how soon is not known
-	}
-	return e.tier.controller.ExpectedWait(e.aheadBytes(s))
-}
-
-// aheadBytes returns what the tier must take before a write to the shard has its turn: for seals that were wanted
-// earlier, for the memtables that the writes fill which wait already, and for the shard's own seal.
-func (e *Engine) aheadBytes(s *shardState) (ahead, own int64) {
-	since, fill := s.wanted.Load(), s.Fill()
-	queued := s.queued.Load()
-	ahead = queued - queued%fill.caps.bytes // what follows fits in the memtable that the next seal makes
-	for _, other := range e.allShards() {
-		if wanted := other.wanted.Load(); other != s && wanted != 0 && wanted < since {
-			ahead += other.Fill().active.bytes()
+// sealBytes returns the size of the seals that a write needs.
+func (e *Engine) sealBytes(w *write) int64 {
+	sum := int64(0)
+	for i := range w.parts {
+		if fill := e.allShards()[w.parts[i].shard].Fill(); SealRequired(fill, w.parts[i].need) {
+			sum += fill.active.bytes()
 		}
 	}
-	return ahead, fill.active.bytes()
+	return sum
 }
 
 // backpressure makes the refusal of a write that is blocked.
-func (e *Engine) backpressure(b *blockage) *BackpressureError {
-	return &BackpressureError{
-		Cause: b.cause, Detail: b.detail(e),
-		RetryAfter: e.tier.controller.RetryAfter(e.aheadBytes(e.allShards()[b.shard])),
-	}
+func (e *Engine) backpressure(b *blockage, retryAfter time.Duration) *BackpressureError {
+	return &BackpressureError{Cause: b.cause, Detail: b.detail(e), RetryAfter: retryAfter}
 }
 
-// Blocked returns a *BackpressureError while every shard waits for a seal, else nil. It takes no lock.
-func (e *Engine) Blocked() error {
+// Blocked returns a *BackpressureError while every shard waits for a seal and the turn of a client's write that needs
+// about so many bytes in memtables is too far away to wait for; else nil. It takes no lock but that of the line.
+func (e *Engine) Blocked(client string, sizeBytes int64) error {
+	sealBytes := int64(0)
 	for _, s := range e.allShards() {
 		if !s.holding.Load() {
 			return nil
 		}
+		sealBytes += s.Fill().active.bytes()
 	}
-	return e.backpressure(&blockage{cause: e.causeOf(e.allShards()[0].Fill()), shard: 0})
+	if retryAfter, ok := e.turns.Ask(client, sizeBytes, sealBytes); !ok {
+		return e.backpressure(&blockage{cause: e.causeOf(e.allShards()[0].Fill()), shard: 0}, retryAfter)
+	}
+	return nil
 }

@@ -42,6 +42,9 @@ type Limits struct {
 // Batch holds all points of one request, parsed, as columns per shard and measurement. It belongs to one goroutine.
 // Each column was checked against the schema of the moment the batch was made.
 type Batch struct {
+	// Client names who sent the batch; those that wait for seals have equal shares by it. NewBatch empties it.
+	Client string
+
 	database     string
 	schema       *schema
 	limits       Limits
@@ -120,7 +123,7 @@ func (b *Batch) reset(database string) {
 	if len(b.measurements) > batchMeasurementsKept {
 		b.drop()
 	}
-	b.database, b.order, b.last, b.points = database, b.order[:0], nil, 0
+	b.Client, b.database, b.order, b.last, b.points = "", database, b.order[:0], nil, 0
 	b.drops, b.replayed, b.skipped, b.oldest = b.schema.drops.Load(), 0, 0, segment.KeepsAll
 	clear(b.needs)
 }
@@ -175,50 +178,6 @@ func (b *Batch) Database() string { return b.database }
 
 // Points returns how many points the batch holds.
 func (b *Batch) Points() int { return b.points }
-
-// What parts of a batch take beside the values, with what a map or an allocation adds.
-const (
-	batchMeasurementBytes = 768
-	batchTableBytes       = 160
-	batchColumnBytes      = 160 // in the measurement
-	batchValuesBytes      = 112 // of a column in a table
-)
-
-// SizeBytes returns about the memory that the batch's points take. It is cheap enough to be asked while a batch grows:
-// the values are taken from what they need of the memtables, where they are counted one by one.
-func (b *Batch) SizeBytes() int64 {
-	var size int64
-	tables := int64(len(b.needs))
-	for _, m := range b.order {
-		columns := int64(len(m.fields) + len(m.tagNames))
-		size += batchMeasurementBytes + tables*batchTableBytes + columns*batchColumnBytes +
-			tables*int64(len(m.fields))*batchValuesBytes
-	}
-	for i := range b.needs {
-		need := &b.needs[i].cost
-		values := 20*need.Rows + need.TagBytes + 12*need.Numbers + 8*need.Strings + need.StringBytes
-		size += values + values/4 // what slices grow by
-	}
-	return size
-}
-
-// sizeBytes returns the memory that the measurement holds, used or not.
-func (m *batchMeasurement) sizeBytes() int64 {
-	columns := int64(cap(m.fields) + cap(m.tagNames))
-	size := batchMeasurementBytes + int64(len(m.tables))*batchTableBytes + columns*batchColumnBytes
-	for i := range m.tables {
-		size += m.tables[i].sizeBytes()
-	}
-	return size
-}
-
-func (t *batchTable) sizeBytes() int64 {
-	size := int64(8*cap(t.hashes) + 4*cap(t.keyEnds) + cap(t.keys) + 8*cap(t.times) + batchValuesBytes*cap(t.values))
-	for i := range t.values {
-		size += t.values[i].sizeBytes()
-	}
-	return size
-}
 
 // Append adds a copy of the point, and sorts p.Tags in place. Of fields with the same key the last one wins. A
 // *PointError says why a point can't be stored; the batch is then as it was.

@@ -133,7 +133,7 @@ func BenchmarkApply(b *testing.B) {
 			n := 0
 			for b.Loop() {
 				if n%40 == 0 {
-					m = newMemtable(1)
+					m = newMemtable(1, 64<<20)
 				}
 				m.insert(batches[n%len(batches)], 0, uint64(n+1), nil)
 				n++

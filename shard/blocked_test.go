@@ -212,9 +212,15 @@ func TestYoungerWishesDoNotOvertake(t *testing.T) {
 	older.wanted.Store(1)
 	older.blocked.Store(true)
 	younger.wanted.Store(2)
+	w.since = time.Unix(0, 2)
+	waiter := func() {
+		p := &pump{engine: e}
+		p.sealWanted(w.since.UnixNano())
+		e.sealForLocked(w, p)
+	}
 	for name, try := range map[string]func(){
-		"a newcomer": func() { e.sealForLocked(w, false) },
-		"a waiter":   func() { e.sealForLocked(w, true) },
+		"a newcomer": func() { e.sealForLocked(w, nil) },
+		"a waiter":   waiter,
 		"the gate":   func() { e.pumpLocked() },
 	} {
 		if try(); younger.Fill().Generation != 1 {
@@ -222,8 +228,8 @@ func TestYoungerWishesDoNotOvertake(t *testing.T) {
 		}
 	}
 	older.wanted.Store(3)
-	if e.sealForLocked(w, true); younger.Fill().Generation != 2 {
-		t.Error("a shard is held back by a younger wish")
+	if waiter(); younger.Fill().Generation != 2 {
+		t.Error("a write in the line is held back by a younger wish")
 	}
 }
 
@@ -252,7 +258,7 @@ func TestAWishByAgeHoldsNoWriteBack(t *testing.T) {
 	e, _ := startGated(t, o)
 	mustPut(t, e, at("a", 1, 1))
 	eventually(t, "the shard wants a seal", func() bool { return e.allShards()[0].blocked.Load() })
-	if err := e.Blocked(); err != nil {
+	if err := e.Blocked("", 1); err != nil {
 		t.Errorf("the engine says that it is blocked: %v", err)
 	}
 }

@@ -3,6 +3,7 @@ package shard
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"lineweir/pagecache"
@@ -14,15 +15,20 @@ const frameWrite byte = 1
 
 // write is one batch on its way through the engine.
 type write struct {
+	client  string
 	batch   *Batch
 	payload []byte
 	parts   []part // the shards that it touches
+	since   time.Time
 
 	sequence uint64
 	ticket   *wal.Ticket
-	// done is closed when the gate has committed the write, or refused it with err, while it waited.
-	done chan struct{}
-	err  error
+	// place is that in the line, blocked what it waits for there. done is closed when the gate has committed the write,
+	// or refused it with err.
+	place   *pagecache.Place
+	blocked atomic.Pointer[blockage]
+	done    chan struct{}
+	err     error
 }
 
 // part is what a write brings to one shard.
@@ -33,7 +39,9 @@ type part struct {
 }
 
 func newWrite(b *Batch, payload []byte) *write {
-	w := &write{batch: b, payload: payload, parts: make([]part, 0, len(b.needs))}
+	w := &write{
+		client: b.Client, batch: b, payload: payload, parts: make([]part, 0, len(b.needs)), since: time.Now(),
+	}
 	for shard, need := range b.needs {
 		if need.rows > 0 {
 			w.parts = append(w.parts, part{shard: shard, need: need})
@@ -45,14 +53,13 @@ func newWrite(b *Batch, payload []byte) *write {
 // sizeBytes is the memory that the write holds while it waits.
 func (w *write) sizeBytes() int64 { return w.batch.SizeBytes() + int64(len(w.payload)) }
 
-// needOf returns what the write needs of one shard, in bytes.
-func (w *write) needOf(shard int) int64 {
+// needBytes is what the write needs in memtables.
+func (w *write) needBytes() int64 {
+	sum := int64(0)
 	for i := range w.parts {
-		if w.parts[i].shard == shard {
-			return w.parts[i].need.bytes()
-		}
+		sum += w.parts[i].need.bytes()
 	}
-	return 0
+	return sum
 }
 
 // blockage tells why a write or a seal can't go now.
@@ -61,9 +68,9 @@ type blockage struct {
 	shard int
 }
 
-// tryCommitLocked commits the write if everything that it needs may be had, else nothing has changed. queued is true
-// for a write that the gate takes from the head of a queue; others that need a seal stand behind those that wait.
-func (e *Engine) tryCommitLocked(w *write, queued bool) (*blockage, error) {
+// tryCommitLocked commits the write if everything that it needs may be had, else nothing has changed. p is set for a
+// write that the gate takes from the line; another that needs a seal stands behind those that wait.
+func (e *Engine) tryCommitLocked(w *write, p *pump) (*blockage, error) {
 	if refusal := e.state.refusal.Load(); refusal != nil {
 		return nil, refusal
 	}
@@ -73,7 +80,7 @@ func (e *Engine) tryCommitLocked(w *write, queued bool) (*blockage, error) {
 	if blocked, err := e.checkLog(w); blocked != nil || err != nil {
 		return blocked, err
 	}
-	if blocked := e.sealForLocked(w, queued); blocked != nil {
+	if blocked := e.sealForLocked(w, p); blocked != nil {
 		return blocked, nil
 	}
 	e.registerSchema(w.batch)
@@ -133,23 +140,17 @@ func (e *Engine) registerSchema(b *Batch) {
 }
 
 // sealForLocked seals the shards in which the write does not fit, all or none.
-func (e *Engine) sealForLocked(w *write, queued bool) *blockage {
+func (e *Engine) sealForLocked(w *write, p *pump) *blockage {
 	var sealing []*shardState
 	var sizes []int64
-	for _, p := range w.parts {
-		s := e.allShards()[p.shard]
+	for _, part := range w.parts {
+		s := e.allShards()[part.shard]
 		fill := s.Fill()
-		if !SealRequired(fill, p.need) {
+		if !SealRequired(fill, part.need) {
 			continue
 		}
-		if queued && e.olderBlocked(s) || !queued && (len(s.waiters) > 0 || e.othersBlocked(p.shard)) {
-			return e.block(s, e.causeOf(fill))
-		}
-		if fill.frozen >= fill.frozenMax {
-			return e.block(s, CauseFrozenFull)
-		}
-		if err := e.checkMemory(); err != nil {
-			return e.block(s, CauseMemory)
+		if cause := e.obstacle(s, p); cause != "" {
+			return e.block(s, cause)
 		}
 		sealing, sizes = append(sealing, s), append(sizes, fill.active.bytes())
 	}
@@ -161,12 +162,52 @@ func (e *Engine) sealForLocked(w *write, queued bool) *blockage {
 		for _, s := range sealing {
 			e.block(s, CauseL0Full)
 		}
+		e.tier.compactor.Poke()
+		p.shut(e, sizes)
 		return &blockage{cause: CauseL0Full, shard: sealing[0].shard}
 	}
 	for i, s := range sealing {
 		e.rotate(s, grants[i])
 	}
 	return nil
+}
+
+// obstacle names what keeps a shard from being sealed, before the tier is asked.
+func (e *Engine) obstacle(s *shardState, p *pump) string {
+	fill := s.Fill()
+	switch {
+	case fill.frozen >= fill.frozenMax:
+		return CauseFrozenFull
+	case p != nil && p.tierShut, p == nil && (len(e.waiters) > 0 || e.othersWait(s)):
+		return CauseL0Full
+	case e.checkMemory() != nil:
+		return CauseMemory
+	default:
+		return ""
+	}
+}
+
+// othersWait reports that another shard waits for a grant, which a newcomer must not overtake.
+func (e *Engine) othersWait(s *shardState) bool {
+	for _, other := range e.allShards() {
+		if fill := other.Fill(); other != s && other.blocked.Load() && fill.frozen < fill.frozenMax {
+			return true
+		}
+	}
+	return false
+}
+
+// shut notes that the tier has no room for seals of those sizes.
+func (p *pump) shut(e *Engine, sizes []int64) {
+	if p == nil {
+		return
+	}
+	total := int64(0)
+	for _, size := range sizes {
+		total += size
+	}
+	p.tierShut = true
+	p.next = min(p.next, e.nextGrant(total))
 }
 
 // checkMemory returns an error while the memtables of all shards together have reached their bound.
@@ -203,9 +244,17 @@ func (e *Engine) reserve(sizes []int64) ([]*pagecache.Reservation, bool) {
 func (e *Engine) rotate(s *shardState, grant *pagecache.Reservation) {
 	s.mu.Lock()
 	s.active.reservation = grant
-	s.rotateLocked()
+	s.rotateLocked(e.nextCap())
 	s.mu.Unlock()
 	s.granted()
+}
+
+// nextCap is the cap of the memtable that a rotation makes.
+func (e *Engine) nextCap() int64 {
+	if e.recovery.running.Load() {
+		return e.options.Memtable.MaxBytes // nobody waits, and everything is to be flushed
+	}
+	return e.tier.controller.Grain(e.options.Memtable.MaxBytes)
 }
 
 // granted forgets that a seal was wanted, and wakes the flush.
@@ -228,9 +277,6 @@ func (e *Engine) block(s *shardState, cause string) *blockage {
 	s.blocked.Store(true)
 	s.holding.Store(true)
 	e.want(s)
-	if cause == CauseL0Full {
-		e.tier.compactor.Poke()
-	}
 	return &blockage{cause: cause, shard: s.shard}
 }
 
@@ -239,34 +285,6 @@ func (e *Engine) want(s *shardState) {
 	if s.wanted.CompareAndSwap(0, time.Now().UnixNano()) {
 		e.kick()
 	}
-}
-
-// othersBlocked reports that another shard waits for a grant, which a newcomer must not overtake.
-func (e *Engine) othersBlocked(shard int) bool {
-	for i, s := range e.allShards() {
-		if i != shard && s.waitsForTier() {
-			return true
-		}
-	}
-	return false
-}
-
-// olderBlocked reports that another shard has waited longer for a grant than s.
-func (e *Engine) olderBlocked(s *shardState) bool {
-	since := s.wanted.Load()
-	for _, other := range e.allShards() {
-		wanted := other.wanted.Load()
-		if other != s && other.waitsForTier() && wanted != 0 && (since == 0 || wanted < since) {
-			return true
-		}
-	}
-	return false
-}
-
-// waitsForTier reports that the shard is blocked, and not by its own frozen memtables.
-func (s *shardState) waitsForTier() bool {
-	fill := s.Fill()
-	return s.blocked.Load() && fill.frozen < fill.frozenMax
 }
 
 // causeOf names what a seal of a shard with that fill waits for.
@@ -284,7 +302,7 @@ func (e *Engine) tooLarge(b *Batch) error {
 		return ErrSchemaChanged // made before a recovery changed the number of shards
 	}
 	for shard, need := range b.needs {
-		if c := e.allShards()[shard].Fill().caps; need.rows > 0 && exceeds(need, c) {
+		if c := e.allShards()[shard].largestCaps(); need.rows > 0 && exceeds(need, c) {
 			return &TooLargeError{
 				Points: b.points, SizeBytes: need.bytes(), MaxBytes: c.bytes, Rows: int(need.rows), MaxRows: int(c.rows),
 			}

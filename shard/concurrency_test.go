@@ -245,7 +245,7 @@ func TestInvariantsFindWhatIsWrong(t *testing.T) {
 			c.mustFollowLocked(7)
 		},
 		"a memtable that counts wrong": func(t *testing.T, e *Engine) {
-			m := newMemtable(1)
+			m := newMemtable(1, 64<<20)
 			m.applied.rows = 1
 			e.allShards()[0].mustAddUp(m)
 		},

@@ -45,8 +45,11 @@ type Engine struct {
 	ddl        ddl
 	retention  *retention
 
+	turns *pagecache.Turns // who may wait, in which order, and what the others are told
+
 	commitMu sync.Mutex
-	sequence uint64 // of the last commit
+	sequence uint64   // of the last commit
+	waiters  []*write // in the order of the line
 }
 
 // tier is the L0 tier: its pages, its ledger, and what drains it.
@@ -64,8 +67,6 @@ type shardState struct {
 	blocked atomic.Bool  // the last wish to seal was not granted
 	holding atomic.Bool  // and a write had that wish, not the memtable's age
 	flush   flushState
-	waiters []*write     // guarded by Engine.commitMu; the first is the next
-	queued  atomic.Int64 // what they need of the shard's memtables, in bytes
 }
 
 // Open takes the data directory and reads what it holds, but for the log's frames: Recover replays those. A
@@ -98,6 +99,7 @@ func (e *Engine) open() error {
 	if e.tier, err = openTier(&e.options); err != nil {
 		return err
 	}
+	e.turns = pagecache.NewTurns(e.tier.controller, e.options.Admission.MaxWait)
 	if err := e.openStore(); err != nil {
 		return err
 	}
@@ -150,8 +152,8 @@ func (e *Engine) openStore() error {
 	e.tier.compactor, err = segment.NewCompactor(segment.CompactorOptions{
 		Store: e.store, MaxBytesPerSecond: e.options.CompactionBytesPerSecond,
 		TriggerBytes: int64(float64(e.options.Tier.CapacityBytes) * e.options.Tier.SoftFraction / 2),
-		JobBytesMax:  max(e.options.Tier.CapacityBytes/4, 1),
-		Progress:     e.tier.controller.Drained, Logger: e.logger,
+		JobBytesMax:  jobBytesMax(&e.options.Tier),
+		Progress:     e.tier.controller.Drained, JobEnded: e.tier.controller.JobEnded, Logger: e.logger,
 	})
 	if err != nil {
 		return err
@@ -161,6 +163,13 @@ func (e *Engine) openStore() error {
 		shards = e.options.Shards
 	}
 	return e.makeShards(shards)
+}
+
+// jobBytesMax bounds the lump in which a compaction job frees the tier. While a job runs, what it has merged still
+// counts against the bound, so it has to fit between the limits beside what is reserved.
+func jobBytesMax(o *TierOptions) int64 {
+	span := float64(o.CapacityBytes) * (1 - o.SoftFraction)
+	return max(int64(span/2), o.CapacityBytes/32, 1)
 }
 
 // retired follows an L0 segment out of the live set: its pages go first, then its bytes leave the ledger.
@@ -281,6 +290,7 @@ func (e *Engine) SetCompaction(bytesPerSecond *int64, paused *bool) error {
 		pause = *paused
 	}
 	e.tier.compactor.SetLimit(rate, pause)
+	e.tier.controller.SetPaused(pause)
 	return nil
 }
 

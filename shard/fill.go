@@ -108,7 +108,7 @@ type caps struct {
 type Fill struct {
 	active     usage // applied, and reserved by commits that are not applied yet
 	frozen     int   // memtables waiting for their flush
-	caps       caps
+	caps       caps  // of this generation, fixed at its rotation; see pagecache.Controller.Grain
 	frozenMax  int
 	Generation uint64
 }
@@ -118,7 +118,9 @@ type Fill struct {
 // both.
 func SealRequired(fill *Fill, need usage) bool {
 	if fill.active.rows == 0 {
-		return false // an empty memtable can't be sealed; what does not fit in it is refused as too large
+		// An empty memtable can't be sealed. It takes more than its own cap, up to that of the largest memtable, beyond
+		// which a batch is too large.
+		return false
 	}
 	after := fill.active
 	after.add(need)

@@ -62,7 +62,7 @@ func NewFlushController(o ControllerOptions) (*FlushController, error) {
 		o.tombstones = &tombstones{}
 	}
 	c := &FlushController{shard: o.Shard, options: o}
-	c.active = newMemtable(1)
+	c.active = newMemtable(1, o.Memtable.MaxBytes)
 	c.publishLocked()
 	return c, nil
 }
@@ -81,9 +81,17 @@ func (c *FlushController) fillLocked() Fill {
 	return Fill{
 		active: c.active.usedLocked(), frozen: len(c.frozen), frozenMax: o.Memtable.FrozenMax,
 		Generation: c.active.generation,
-		caps: caps{
-			bytes: o.Memtable.MaxBytes, rows: o.Memtable.MaxRows, tables: int64(o.Limits.MeasurementsPerMemtable),
-		},
+		caps:       c.capsOf(c.active.maxBytes),
+	}
+}
+
+// largestCaps are the bounds of the largest memtable, and so of what a batch may bring.
+func (c *FlushController) largestCaps() caps { return c.capsOf(c.options.Memtable.MaxBytes) }
+
+// capsOf returns the bounds of a memtable whose cap is maxBytes.
+func (c *FlushController) capsOf(maxBytes int64) caps {
+	return caps{
+		bytes: maxBytes, rows: c.options.Memtable.MaxRows, tables: int64(c.options.Limits.MeasurementsPerMemtable),
 	}
 }
 
@@ -231,14 +239,15 @@ func (c *FlushController) FreezeAndSwap() (SealOutcome, error) {
 	if len(c.frozen) >= c.options.Memtable.FrozenMax {
 		return SealBlocked, ErrFrozenQueueFull
 	}
-	c.rotateLocked()
+	c.rotateLocked(c.options.Memtable.MaxBytes)
 	return Sealed, nil
 }
 
-func (c *FlushController) rotateLocked() {
+// rotateLocked freezes the active memtable. maxBytes is the cap of the next one, at most Memtable.MaxBytes.
+func (c *FlushController) rotateLocked(maxBytes int64) {
 	old := c.active
 	c.frozen = append(c.frozen, old)
-	c.active = newMemtable(old.generation + 1)
+	c.active = newMemtable(old.generation+1, maxBytes)
 	c.publishLocked()
 }
 

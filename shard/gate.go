@@ -3,6 +3,7 @@ package shard
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -25,6 +26,7 @@ func (e *Engine) gateLoop(ctx context.Context) {
 		next := e.pumpLocked()
 		e.commitMu.Unlock()
 		timer.Reset(next)
+		e.turns.CatchUp()
 		e.logGate(&told, time.Now())
 	}
 }
@@ -65,26 +67,106 @@ func (e *Engine) logGate(told *gateLog, now time.Time) {
 	}
 }
 
-// pumpLocked grants seals to the shards that want one, oldest wish first, and commits the writes that can go then. It
-// returns when to look again even if nothing happens.
+// pumpLocked grants seals and commits the writes that can go then. Those who wait go in the order of the line; a shard
+// that wants a seal which nobody in the line waits for, because of its age, the log, or writes that were refused, has
+// its turn when its wish is the older one. It returns when to look again even if nothing happens.
 func (e *Engine) pumpLocked() time.Duration {
-	next := time.Hour
-	for _, s := range e.wantedByAge() {
-		outcome, retry := e.trySealLocked(s)
-		if outcome == SealBlocked {
-			s.blocked.Store(true)
-			next = min(next, retry)
-			if s.Fill().frozen < s.Fill().frozenMax {
-				break // the tier is full: younger wishes do not overtake
-			}
+	p := &pump{engine: e, next: time.Hour}
+	p.sealWanted(e.headSince())
+	p.commitLine()
+	p.sealWanted(math.MaxInt64)
+	return p.next
+}
+
+// pump is one look at all who wait.
+type pump struct {
+	engine *Engine
+	// tierShut is set when the tier has no room for a seal: later ones, which may be smaller, do not overtake.
+	tierShut bool
+	next     time.Duration
+}
+
+// fitsAfterShut is how many of the line are looked at once no more seals are to be had: those that fit need none.
+const fitsAfterShut = 64
+
+// commitLine commits the writes that wait, in order. The first commits in the critical section of its own seals.
+func (p *pump) commitLine() {
+	e := p.engine
+	kept, looked := e.waiters[:0], 0
+	for i, w := range e.waiters {
+		if looked >= fitsAfterShut {
+			kept = append(kept, e.waiters[i:]...)
+			break
+		}
+		blocked, err := e.tryCommitLocked(w, p)
+		if blocked == nil {
+			e.doneWaiting(w, err)
 			continue
 		}
-		e.commitWaitersLocked(s)
+		w.blocked.Store(blocked)
+		kept = append(kept, w)
+		if p.tierShut || blocked.cause == CauseWALFull {
+			looked++
+		}
 	}
-	for _, s := range e.allShards() {
-		e.commitWaitersLocked(s)
+	clear(e.waiters[len(kept):]) // the array must not keep their batches
+	e.waiters = kept
+}
+
+// doneWaiting hands a write its outcome.
+func (e *Engine) doneWaiting(w *write, err error) {
+	if err == nil {
+		e.turns.Serve(w.place)
+	} else {
+		e.turns.Leave(w.place)
 	}
-	return next
+	w.err = err
+	close(w.done)
+}
+
+// headSince is since when the first of the line waits, in Unix nanoseconds; the end of time if nobody does.
+func (e *Engine) headSince() int64 {
+	if len(e.waiters) == 0 {
+		return math.MaxInt64
+	}
+	return e.waiters[0].since.UnixNano()
+}
+
+// sealWanted seals the shards that want it since before that and that nobody in the line needs sealed, oldest wish
+// first.
+func (p *pump) sealWanted(before int64) {
+	e := p.engine
+	for _, s := range e.wantedByAge() {
+		if p.tierShut || s.wanted.Load() >= before {
+			return
+		}
+		if e.neededByLine(s) {
+			continue
+		}
+		outcome, retry := e.trySealLocked(s)
+		if outcome != SealBlocked {
+			continue
+		}
+		s.blocked.Store(true)
+		p.next = min(p.next, retry)
+		p.tierShut = s.Fill().frozen < s.Fill().frozenMax
+	}
+}
+
+// neededByLine reports whether one of the first in the line waits for a seal of the shard.
+func (e *Engine) neededByLine(s *shardState) bool {
+	fill := s.Fill()
+	for i, w := range e.waiters {
+		if i == fitsAfterShut {
+			return false
+		}
+		for j := range w.parts {
+			if w.parts[j].shard == s.shard && SealRequired(fill, w.parts[j].need) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // wantedByAge returns the shards that want a seal, oldest wish first.
@@ -130,43 +212,49 @@ func (e *Engine) nextGrant(sizeBytes int64) time.Duration {
 	return time.Hour
 }
 
-// commitWaitersLocked commits the writes that wait for the shard, in order, until one can't go.
-func (e *Engine) commitWaitersLocked(s *shardState) {
-	for len(s.waiters) > 0 {
-		w := s.waiters[0]
-		blocked, err := e.tryCommitLocked(w, true)
-		if blocked != nil && blocked.shard == s.shard {
-			return
-		}
-		s.waiters[0] = nil // the array must not keep its batch
-		s.setWaitersLocked(s.waiters[1:])
-		if blocked != nil {
-			e.allShards()[blocked.shard].enqueueLocked(w)
-			continue
-		}
-		w.err = err
-		close(w.done)
+// enqueueLocked lets a blocked write wait in the line, if its turn is near enough and the memory of those who wait
+// allows one more; else it returns the refusal.
+func (e *Engine) enqueueLocked(w *write, blocked *blockage) error {
+	place, retryAfter := e.turns.Join(w.client, w.needBytes(), e.sealBytes(w))
+	if place == nil {
+		return e.backpressure(blocked, retryAfter)
 	}
+	if !e.memoryAllows(w) {
+		return e.backpressure(blocked, e.turns.Refuse(place, e.sealBytes(w)))
+	}
+	w.place, w.done = place, make(chan struct{})
+	w.blocked.Store(blocked)
+	at, _ := slices.BinarySearchFunc(e.waiters, w, func(a, b *write) int {
+		if a.place.Before(b.place) {
+			return -1
+		}
+		return 1
+	})
+	e.waiters = slices.Insert(e.waiters, at, w)
+	e.admission.wait(blocked.cause, w.sizeBytes())
+	return nil
 }
 
-func (s *shardState) enqueueLocked(w *write) { s.setWaitersLocked(append(s.waiters, w)) }
-
-// setWaitersLocked changes who waits, and publishes what they need.
-func (s *shardState) setWaitersLocked(waiters []*write) {
-	s.waiters = waiters
-	bytes := int64(0)
-	for _, w := range waiters {
-		bytes += w.needOf(s.shard)
+// memoryAllows reports whether the memory of those who wait allows one more. One client may hold half of it.
+func (e *Engine) memoryAllows(w *write) bool {
+	bound, size := e.options.Admission.WaitingBytesMax, w.sizeBytes()
+	total := e.admission.waitingBytes.Load() + size
+	if total <= bound/2 {
+		return true
 	}
-	s.queued.Store(bytes)
+	own := size
+	for _, other := range e.waiters {
+		if other.client == w.client {
+			own += other.sizeBytes()
+		}
+	}
+	return total <= bound && own <= bound/2
 }
 
-// removeWaiterLocked takes a write that gives up out of its queue, and hands its turn on.
+// removeWaiterLocked takes a write that gives up out of the line, and hands its turn on.
 func (e *Engine) removeWaiterLocked(w *write) {
-	for _, s := range e.allShards() {
-		if i := slices.Index(s.waiters, w); i >= 0 {
-			s.setWaitersLocked(slices.Delete(s.waiters, i, i+1))
-		}
+	if i := slices.Index(e.waiters, w); i >= 0 {
+		e.waiters = slices.Delete(e.waiters, i, i+1)
 	}
 	e.kick()
 }

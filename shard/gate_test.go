@@ -270,7 +270,8 @@ func TestACancelledWaitLeavesNoTrace(t *testing.T) {
 	}
 }
 
-// Those who wait hold a bounded amount of memory: one more is refused at once.
+// Those who wait hold a bounded amount of memory: one more is refused at once, and one client
+// may have half of it.
 func TestThoseWhoWaitAreBounded(t *testing.T) {
 	o := testOptions(t.TempDir())
 	o.Shards = 1
@@ -286,7 +287,7 @@ func TestThoseWhoWaitAreBounded(t *testing.T) {
 		}
 		writes[i] = newWrite(b, make([]byte, 100))
 	}
-	e.options.Admission.WaitingBytesMax = 2 * writes[0].sizeBytes()
+	e.options.Admission.WaitingBytesMax = 4 * writes[0].sizeBytes()
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
 	for _, w := range writes[:2] {
@@ -361,7 +362,7 @@ func TestFullMemoryIsBlocked(t *testing.T) {
 	need := usage{rows: 1, memoryBytes: e.memtablesMaxBytes()}
 	defer e.allShards()[0].cancel(e.allShards()[0].reserve(need, 1), need)
 	w := &write{parts: []part{{need: smallestNeed()}}}
-	if blocked := e.sealForLocked(w, false); blocked == nil || blocked.cause != CauseMemory {
+	if blocked := e.sealForLocked(w, nil); blocked == nil || blocked.cause != CauseMemory {
 		t.Errorf("blocked by %+v, want memory", blocked)
 	}
 }
@@ -376,7 +377,11 @@ func TestAPredictionCountsThoseWhoWait(t *testing.T) {
 	s, controller := e.allShards()[0], e.tier.controller
 	controller.Drained(64<<10, time.Second)
 	controller.ReserveForced(o.Tier.CapacityBytes)
-	alone := e.expectedWait(s)
+	seals := s.Fill().active.bytes()
+	expected := func() time.Duration {
+		return controller.ExpectedWait(e.turns.Line().WaitingBytes, seals)
+	}
+	alone := expected()
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
 	wait := func(n int64) {
@@ -392,17 +397,17 @@ func TestAPredictionCountsThoseWhoWait(t *testing.T) {
 		eventually(t, "the write waits", func() bool { return e.Admission().Waiting == n })
 	}
 	wait(1)
-	if got := e.expectedWait(s); got > alone {
-		t.Errorf("behind a write that leaves room in the next memtable: %s, alone %s", got, alone)
+	if got := expected(); got < alone {
+		t.Errorf("behind a write: %s, alone %s", got, alone)
 	}
 	wait(2)
 	seal := time.Duration(o.Memtable.MaxBytes) * time.Second / (64 << 10)
-	if got := e.expectedWait(s); got < alone+seal*9/10 {
+	if got := expected(); got < alone+seal*9/10 {
 		t.Errorf("behind a memtable that takes %s: %s, alone %s", seal, got, alone)
 	}
 	cancel()
 	group.Wait()
-	if got := s.queued.Load(); got != 0 {
+	if got := e.turns.Line().WaitingBytes; got != 0 {
 		t.Errorf("nobody waits, for %d bytes", got)
 	}
 }

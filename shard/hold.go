@@ -136,7 +136,7 @@ func lowestUpTo(memtables []*Memtable, floor uint64) map[tableKey]uint64 {
 
 // split makes a memtable of one measurement, which shares its rows with m.
 func (m *Memtable) split(key tableKey) *Memtable {
-	one := newMemtable(m.generation)
+	one := newMemtable(m.generation, m.maxBytes)
 	one.minSequence, one.maxSequence, one.oldest = m.minSequence, m.maxSequence, m.oldest
 	m.mu.RLock()
 	defer m.mu.RUnlock()

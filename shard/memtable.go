@@ -11,6 +11,7 @@ import (
 // once; readers take snapshots of its tables.
 type Memtable struct {
 	generation uint64
+	maxBytes   int64          // its cap, fixed when it is made
 	flushed    chan struct{}  // closed when its segments are registered
 	applies    sync.WaitGroup // commits that are reserved and not applied yet
 
@@ -29,8 +30,10 @@ type Memtable struct {
 	dropped usage // of tables that gave way, still part of applied
 }
 
-func newMemtable(generation uint64) *Memtable {
-	return &Memtable{generation: generation, flushed: make(chan struct{}), tables: map[tableKey]*table{}}
+func newMemtable(generation uint64, maxBytes int64) *Memtable {
+	return &Memtable{
+		generation: generation, maxBytes: maxBytes, flushed: make(chan struct{}), tables: map[tableKey]*table{},
+	}
 }
 
 // Generation returns the memtable's number in its shard.

@@ -170,7 +170,7 @@ func (e *Engine) forceSealShard(s *shardState) SealOutcome {
 	grant := e.tier.controller.ReserveForced(size)
 	s.mu.Lock()
 	s.active.reservation = grant
-	s.rotateLocked()
+	s.rotateLocked(e.nextCap())
 	s.mu.Unlock()
 	s.granted()
 	return Sealed

@@ -14,9 +14,7 @@ func (e *Engine) Drain() {
 	e.enter(stateDraining, "")
 	e.commitMu.Lock()
 	defer e.commitMu.Unlock()
-	for _, s := range e.allShards() {
-		e.commitWaitersLocked(s)
-	}
+	e.pumpLocked() // which refuses all who wait
 }
 
 // Shutdown drains: it refuses new writes, seals and flushes what the memtables hold, and closes. When ctx ends first,

@@ -25,6 +25,7 @@ type TierStatus struct {
 	SoftBytes           int64   `json:"soft_bytes"`
 	RegisteredBytes     int64   `json:"registered_bytes"`
 	ReservedBytes       int64   `json:"reserved_bytes"`
+	MergedBytes         int64   `json:"merged_bytes"` // of registered: free when the running job ends
 	HighestBytes        int64   `json:"highest_bytes"`
 	ForcedBytes         int64   `json:"forced_bytes"`
 	OverReservations    int64   `json:"over_reservations"`
@@ -99,7 +100,10 @@ type AdmissionStatus struct {
 	Admitted    int64            `json:"admitted"`
 	Waited      int64            `json:"waited"`
 	Waiting     int64            `json:"waiting"`
-	Refused     map[string]int64 `json:"refused"` // by cause
+	Waits       map[string]int64 `json:"waits"`     // that began, by cause
+	ToReturn    int64            `json:"to_return"` // refused writes that keep their place for a while
+	Clients     int64            `json:"clients"`   // that the line knows
+	Refused     map[string]int64 `json:"refused"`   // by cause
 	LastRefusal *Refusal         `json:"last_refusal,omitempty"`
 	// RecentRefusals are the latest ones, newest first.
 	RecentRefusals []Refusal `json:"recent_refusals"`
@@ -161,7 +165,7 @@ func (e *Engine) tierStatus() TierStatus {
 	l := e.tier.controller.Ledger()
 	return TierStatus{
 		CapacityBytes: l.CapacityBytes, SoftBytes: l.SoftBytes, RegisteredBytes: l.RegisteredBytes,
-		ReservedBytes: l.ReservedBytes, HighestBytes: l.HighestBytes, ForcedBytes: l.ForcedBytes,
+		ReservedBytes: l.ReservedBytes, MergedBytes: l.MergedBytes, HighestBytes: l.HighestBytes, ForcedBytes: l.ForcedBytes,
 		OverReservations: l.OverReservations, DrainBytesPerSecond: l.DrainBytesPerSecond, Stalled: l.Stalled,
 	}
 }
@@ -223,7 +227,11 @@ func (e *Engine) shardStatus(s *shardState) ShardStatus {
 		status.ExpectedWaitSeconds = e.expectedSeconds(s)
 	}
 	e.commitMu.Lock()
-	status.Waiting = len(s.waiters)
+	for _, w := range e.waiters {
+		if w.blocked.Load().shard == s.shard {
+			status.Waiting++
+		}
+	}
 	e.commitMu.Unlock()
 	s.flush.mu.Lock()
 	defer s.flush.mu.Unlock()
@@ -234,8 +242,8 @@ func (e *Engine) shardStatus(s *shardState) ShardStatus {
 // expectedSeconds is when a blocked shard's seal is expected, nil where nobody can tell: while the drain is paused or
 // stands still, or while the shard waits for a flush.
 func (e *Engine) expectedSeconds(s *shardState) *float64 {
-	const unknown = time.Hour // of expectedWait
-	wait := e.expectedWait(s)
+	const unknown = time.Hour // of ExpectedWait
+	wait := e.tier.controller.ExpectedWait(0, s.Fill().active.bytes())
 	if e.causeOf(s.Fill()) != CauseL0Full || wait >= unknown || e.tier.compactor.Status().Paused {
 		return nil
 	}
@@ -244,15 +252,22 @@ func (e *Engine) expectedSeconds(s *shardState) *float64 {
 }
 
 // Admission returns what became of writes until now.
-func (e *Engine) Admission() AdmissionStatus { return e.admission.status() }
+func (e *Engine) Admission() AdmissionStatus {
+	s, line := e.admission.status(), e.turns.Line()
+	s.ToReturn, s.Clients = line.Away, line.Clients
+	return s
+}
 
 func (a *admission) status() AdmissionStatus {
 	s := AdmissionStatus{
 		Admitted: a.admitted.Load(), Waited: a.waited.Load(), Waiting: a.waiting.Load(),
-		Refused: map[string]int64{}, RecentRefusals: a.recent.newestFirst(),
+		Waits: map[string]int64{}, Refused: map[string]int64{}, RecentRefusals: a.recent.newestFirst(),
 	}
 	if len(s.RecentRefusals) > 0 {
 		s.LastRefusal = &s.RecentRefusals[0]
+	}
+	for cause, count := range a.waits {
+		s.Waits[cause] = count.Load()
 	}
 	for cause, count := range a.refused {
 		s.Refused[cause] = count.Load()

@@ -46,23 +46,30 @@ func (e *Engine) commit(ctx context.Context, w *write) error {
 	if err := e.stall(ctx, w); err != nil {
 		return err
 	}
-	e.commitMu.Lock()
-	blocked, err := e.tryCommitLocked(w, false)
-	if blocked == nil || err != nil {
-		e.commitMu.Unlock()
+	waits, err := e.commitOrQueue(w)
+	if err != nil {
 		return err
 	}
-	if !e.mayWait(w, blocked) {
-		e.commitMu.Unlock()
-		return e.backpressure(blocked)
+	if !waits {
+		e.turns.Take(w.client, w.needBytes())
+		return nil
 	}
-	w.done = make(chan struct{})
-	e.allShards()[blocked.shard].enqueueLocked(w)
-	e.admission.waiting.Add(1)
-	e.admission.waitingBytes.Add(w.sizeBytes())
-	e.commitMu.Unlock()
 	e.kick()
-	return e.wait(ctx, w, blocked)
+	return e.wait(ctx, w)
+}
+
+// commitOrQueue commits the write, lets it wait in the line, or refuses it.
+func (e *Engine) commitOrQueue(w *write) (waits bool, err error) {
+	e.commitMu.Lock()
+	defer e.commitMu.Unlock()
+	blocked, err := e.tryCommitLocked(w, nil)
+	if blocked == nil || err != nil {
+		return false, err
+	}
+	if err := e.enqueueLocked(w, blocked); err != nil {
+		return false, err
+	}
+	return true, nil
 }
 
 // stall slows a write that needs a seal while the tier is between its soft and its hard limit.
@@ -104,42 +111,42 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// mayWait reports whether the write's turn is expected in time, and the memory of those who wait allows one more.
-func (e *Engine) mayWait(w *write, blocked *blockage) bool {
-	if e.expectedWait(e.allShards()[blocked.shard]) > e.options.Admission.MaxWait {
-		return false
-	}
-	return e.admission.waitingBytes.Load()+w.sizeBytes() <= e.options.Admission.WaitingBytesMax
-}
-
 // wait holds the write until the gate commits it, the longest wait is over, or the client has left.
-func (e *Engine) wait(ctx context.Context, w *write, blocked *blockage) error {
+func (e *Engine) wait(ctx context.Context, w *write) error {
 	defer func() {
 		e.admission.waiting.Add(-1)
 		e.admission.waitingBytes.Add(-w.sizeBytes())
 	}()
-	timer := time.NewTimer(e.options.Admission.MaxWait)
+	timer := time.NewTimer(e.options.Admission.MaxWait - time.Since(w.since))
 	defer timer.Stop()
-	var gaveUp error
 	select {
 	case <-w.done:
 		e.admission.waited.Add(1)
 		return w.err
 	case <-timer.C:
-		gaveUp = e.backpressure(blocked)
+		return e.giveUp(w, nil)
 	case <-ctx.Done():
-		gaveUp = ctx.Err()
+		return e.giveUp(w, ctx.Err())
 	}
+}
+
+// giveUp takes a write out of the line, unless the gate was faster. A client that is still there is told when to come
+// back, and keeps its place.
+func (e *Engine) giveUp(w *write, left error) error {
 	e.commitMu.Lock()
 	defer e.commitMu.Unlock()
 	select {
-	case <-w.done: // the gate was faster
+	case <-w.done:
 		e.admission.waited.Add(1)
 		return w.err
 	default:
-		e.removeWaiterLocked(w)
-		return gaveUp
 	}
+	e.removeWaiterLocked(w)
+	if left != nil {
+		e.turns.Leave(w.place)
+		return left
+	}
+	return e.backpressure(w.blocked.Load(), e.turns.Refuse(w.place, e.sealBytes(w)))
 }
 
 // apply inserts a durable write into its memtables. Nothing refuses it, and nobody can cancel it.

@@ -29,6 +29,8 @@ type Rights struct {
 	Admin bool // everything: all databases, and the server itself
 	Read  Databases
 	Write Databases
+
+	Token string // name of the token that Verify found them by; not stored with them
 }
 
 // Anyone is what a client may do while authentication is off: everything.

@@ -188,7 +188,9 @@ func (v *Verifier) snapshot(before *snapshot, info fs.FileInfo, err error) *snap
 	s := &snapshot{info: info, at: time.Now(), on: true}
 	for i := range tokens {
 		s.digests = append(s.digests, tokens[i].digest)
-		s.rights = append(s.rights, tokens[i].Rights)
+		rights := tokens[i].Rights
+		rights.Token = tokens[i].Name
+		s.rights = append(s.rights, rights)
 	}
 	return s
 }
