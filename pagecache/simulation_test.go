@@ -54,7 +54,6 @@ type weirClient struct {
 	refusals int // of the batch that is its first
 	admitted float64
 	offered  float64
-	wait     time.Duration
 }
 
 type weirFlush struct {
