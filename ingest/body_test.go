@@ -68,6 +68,7 @@ func randomText(size int) string {
 func TestBodies(t *testing.T) {
 	const one, two = "m v=1i 1", "m v=1i 1\nm v=2i 2"
 	long := strings.Repeat("m v=1i 1\n", 100_000)
+	s := startServer(t)
 	for _, tc := range []struct {
 		name     string
 		body     string
@@ -116,10 +117,9 @@ func TestBodies(t *testing.T) {
 		{"two encodings", gzipped(t, gzipped(t, two)), "gzip, gzip", 400, 0, "is unknown"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := startServer(t)
 			for _, api := range writeAPIsUnderTest {
 				for i, form := range bodyForms {
-					name := fmt.Sprint(api.name, i)
+					name := fmt.Sprintf("%s_%d %s", api.name, i, tc.name)
 					answer := s.send(http.MethodPost, api.url(name), form.of(tc.body), "Content-Encoding", tc.encoding,
 						"Content-Type", "application/x-www-form-urlencoded")
 					api.checkContract(t, answer)

@@ -141,6 +141,7 @@ func TestASingleLineIsNeverToldToSplit(t *testing.T) {
 	const size = 150_000 // a block of zstd is shorter, and what is left unread does not break the connection
 	noise := randomText(2 * size)
 	one := "m s=\"" + noise + "\" 1"
+	s := startServer(t, func(o *Options) { o.Limits.BodyBytesMax = size })
 	for _, tc := range []struct {
 		name, body string
 		status     int
@@ -164,7 +165,6 @@ func TestASingleLineIsNeverToldToSplit(t *testing.T) {
 			case "zstd":
 				body = zstded(t, body)
 			}
-			s := startServer(t, func(o *Options) { o.Limits.BodyBytesMax = size })
 			for _, api := range writeAPIsUnderTest {
 				for _, reader := range bodyForms {
 					answer := s.send(http.MethodPost, api.url("d"), reader.of(body), "Content-Encoding", encoding)

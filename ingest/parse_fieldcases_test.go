@@ -8,9 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestFieldCases holds what went wrong in the field, as far as it is a matter of parsing. Each case is named after the
+// TestParseOfFieldCases holds what went wrong in the field, as far as it is a matter of parsing. Each case is named after the
 // issue in which it was reported.
-func TestFieldCases(t *testing.T) {
+func TestParseOfFieldCases(t *testing.T) {
 	const t0 = " 1700000000123456789" // testDefaultTime
 	ns := PrecisionNanosecond
 	tests := []struct {

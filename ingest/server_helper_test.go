@@ -31,8 +31,22 @@ func newTestHandler(t testing.TB, change ...func(*Options)) *Handler {
 	return newHandlerOf(t, newTestEngine(t), change...)
 }
 
-// newTestEngine opens and recovers an engine.
+// newTestEngine opens and recovers an engine, which is shut down when the test ends.
 func newTestEngine(t testing.TB, change ...func(*shard.Options)) *shard.Engine {
+	t.Helper()
+	engine := openTestEngine(t, change...)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		if err := engine.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return engine
+}
+
+// openTestEngine opens and recovers an engine, which is the caller's to shut down.
+func openTestEngine(t testing.TB, change ...func(*shard.Options)) *shard.Engine {
 	t.Helper()
 	options := shard.Options{
 		FS: vfs.OS, DataDir: t.TempDir(), Logger: zap.NewNop(), Shards: 2, Decode: DecodePayload,
@@ -54,13 +68,6 @@ func newTestEngine(t testing.TB, change ...func(*shard.Options)) *shard.Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		defer cancel()
-		if err := engine.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
-	})
 	if err := engine.Recover(t.Context()); err != nil {
 		t.Fatal(err)
 	}
