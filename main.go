@@ -10,6 +10,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -32,7 +33,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	status := cli.Run(ctx, os.Args[1:], os.Stdout, os.Stderr, cli.Commands{
-		Serve: serve, WALDump: dumpLog, Check: check,
+		Serve: serve, WALDump: dumpLog, Check: check, Repair: repair, Scan: scanDirectory,
 	})
 	stop()
 	os.Exit(status)
@@ -256,4 +257,25 @@ func dumpLog(ctx context.Context, dir string, w io.Writer) error {
 func check(_ context.Context, dir string, w io.Writer) error {
 	_, err := auth.NewFile(vfs.OS, dir).Tokens()
 	return errors.Join(shard.Check(vfs.OS, dir, w), err)
+}
+
+// repair makes a data directory that no process uses one that a server starts with.
+func repair(ctx context.Context, dir string, acceptLoss bool, w io.Writer) error {
+	return shard.Repair(ctx, shard.RepairOptions{
+		FS: vfs.OS, DataDir: dir, AcceptLoss: acceptLoss, Decode: ingest.DecodePayload,
+	}, w)
+}
+
+// scanDirectory prints points of a data directory that no process uses.
+func scanDirectory(ctx context.Context, dir string, parameters url.Values, w io.Writer) (err error) {
+	engine, err := shard.OpenOffline(ctx, shard.OfflineOptions{FS: vfs.OS, DataDir: dir, Decode: ingest.DecodePayload})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, engine.CloseOffline()) }()
+	handler, err := query.NewHandler(query.Options{Store: engine, Logger: zap.NewNop(), WriteTimeout: scanWriteTimeout})
+	if err != nil {
+		return err
+	}
+	return handler.Print(ctx, parameters.Encode(), w)
 }

@@ -95,7 +95,7 @@ func checkpointRecords(c *catalog, unlinked []uint64) func(yield func(record) bo
 			Unlinked: unlinked,
 		},
 		Shards: c.shards, Floors: c.floors, Databases: slices.Sorted(maps.Keys(c.databases)),
-		Drops: c.drops.list(), Retention: c.retentions(), Holds: c.holdList(),
+		Drops: c.drops.list(), Retention: c.retentions(), Holds: c.holdList(), Log: c.log,
 	}
 	return func(yield func(record) bool) {
 		if !yield(first) {

@@ -25,7 +25,9 @@ type Meta struct {
 	Partition             int64 // days since the epoch, of a segment of level 1 that is not Mixed
 	Mixed                 bool  // holds rows of several partitions
 	Promoted              bool  // moved to level 1 as it was; its file is still where its flush put it
-	Columns               []ColumnDef
+	// Checksum is that of the file's footer, which has those of all else: no other file has it. 0: not known.
+	Checksum uint32
+	Columns  []ColumnDef
 }
 
 // Edit is one atomic change of the live set and of what is recorded beside it.
@@ -40,6 +42,7 @@ type Edit struct {
 	Drops     []Drop
 	Retention []Retention  // of databases, instead of what is recorded
 	Holds     []ShardHolds // instead of what is recorded of these shards
+	Log       uint64       // ID of the write-ahead log that the floors count in; 0 leaves it
 }
 
 // record is the JSON payload of one record of a manifest. Only the first record of a file has a checkpoint.
@@ -55,6 +58,7 @@ type record struct {
 	Drops      []Drop            `json:"drops,omitempty"`
 	Retention  []Retention       `json:"retention,omitempty"`
 	Holds      []ShardHolds      `json:"holds,omitempty"`
+	Log        uint64            `json:"log,omitempty"`
 }
 
 // checkpointRecord opens a manifest. Records counts the records that make up the checkpoint, this one included.
@@ -89,6 +93,7 @@ type segmentRecord struct {
 	Partition   int64     `json:"partition,omitempty"`
 	Mixed       bool      `json:"mixed,omitempty"`
 	Promoted    bool      `json:"promoted,omitempty"`
+	Checksum    uint32    `json:"crc,omitempty"`
 	Schema      int       `json:"schema"` // index into the schemas of the same record
 }
 
@@ -96,7 +101,7 @@ type segmentRecord struct {
 func newRecord(e Edit) record {
 	r := record{
 		Remove: e.Remove, Promote: e.Promote, Floors: e.Floors, Shards: e.Shards, Databases: e.Databases,
-		Drops: e.Drops, Retention: e.Retention, Holds: e.Holds,
+		Drops: e.Drops, Retention: e.Retention, Holds: e.Holds, Log: e.Log,
 	}
 	metas := make([]*Meta, len(e.Add))
 	for i := range e.Add {
@@ -127,7 +132,7 @@ func newSegmentRecord(m *Meta, schema int) segmentRecord {
 		ID: m.ID, Level: m.Level, Database: m.Database, Measurement: m.Measurement, Rank: m.Rank,
 		SizeBytes: m.SizeBytes, Rows: m.Rows, Times: [2]int64{m.MinTime, m.MaxTime},
 		Sequences: [2]uint64{m.MinSequence, m.MaxSequence},
-		Partition: m.Partition, Mixed: m.Mixed, Promoted: m.Promoted, Schema: schema,
+		Partition: m.Partition, Mixed: m.Mixed, Promoted: m.Promoted, Checksum: m.Checksum, Schema: schema,
 	}
 }
 
@@ -139,7 +144,8 @@ func (s segmentRecord) meta(schemas [][]ColumnDef) (Meta, error) {
 		ID: s.ID, Level: s.Level, Database: s.Database, Measurement: s.Measurement, Rank: s.Rank,
 		SizeBytes: s.SizeBytes, Rows: s.Rows, MinTime: s.Times[0], MaxTime: s.Times[1],
 		MinSequence: s.Sequences[0], MaxSequence: s.Sequences[1],
-		Partition: s.Partition, Mixed: s.Mixed, Promoted: s.Promoted, Columns: schemas[s.Schema],
+		Partition: s.Partition, Mixed: s.Mixed, Promoted: s.Promoted, Checksum: s.Checksum,
+		Columns: schemas[s.Schema],
 	}, nil
 }
 
@@ -151,7 +157,7 @@ func (r record) edit() (Edit, error) {
 	}
 	e := Edit{
 		Remove: r.Remove, Promote: r.Promote, Floors: r.Floors, Shards: r.Shards, Databases: r.Databases,
-		Drops: r.Drops, Retention: r.Retention, Holds: r.Holds,
+		Drops: r.Drops, Retention: r.Retention, Holds: r.Holds, Log: r.Log,
 	}
 	for _, s := range r.Add {
 		m, err := s.meta(schemas)

@@ -22,7 +22,10 @@ type CorruptionError struct {
 	Reason string
 }
 
-// Error names the file, the place in it and what is wrong there.
+// remedy is what an operator can do.
+const remedy = "restore the data directory from a backup, or run `lineweir repair DIR`, which says what would be lost"
+
+// Error names the file, the place in it, what is wrong there, and what can be done.
 func (e *CorruptionError) Error() string {
-	return fmt.Sprintf("%s is damaged at byte %d: %s", e.Path, e.Offset, e.Reason)
+	return fmt.Sprintf("%s is damaged at byte %d: %s (remedy: %s)", e.Path, e.Offset, e.Reason, remedy)
 }

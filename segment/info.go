@@ -56,6 +56,7 @@ type ColumnStats struct {
 type Written struct {
 	SizeBytes, Rows  int64
 	MinTime, MaxTime int64         // nanoseconds, both included
+	Checksum         uint32        // of the footer, which has those of all else
 	Columns          []ColumnStats // tags, then fields, in the order of FileInfo
 }
 
@@ -83,5 +84,5 @@ func (s *ColumnStats) add(values, nulls int64, b bounds) {
 // Equal reports whether two accounts of a file agree in everything.
 func (w Written) Equal(other Written) bool {
 	return w.SizeBytes == other.SizeBytes && w.Rows == other.Rows && w.MinTime == other.MinTime &&
-		w.MaxTime == other.MaxTime && slices.Equal(w.Columns, other.Columns)
+		w.MaxTime == other.MaxTime && w.Checksum == other.Checksum && slices.Equal(w.Columns, other.Columns)
 }

@@ -32,7 +32,7 @@ type manifest struct {
 
 const (
 	manifestMagic       = "lwmanif\n"
-	manifestVersion     = 1
+	manifestVersion     = 2
 	manifestHeaderBytes = 24
 	recordMagic         = "lwed"
 	recordHeaderBytes   = 20

@@ -20,6 +20,7 @@ type catalog struct {
 	nextID      uint64
 	nextRank    uint64
 	maxSequence uint64
+	log         uint64           // ID of the write-ahead log; 0: not known
 	segments    map[uint64]*Meta // live ones by id
 }
 
@@ -128,6 +129,9 @@ func (c *catalog) apply(e Edit) {
 	}
 	for _, r := range e.Retention {
 		c.retention[r.Database] = r.Duration
+	}
+	if e.Log != 0 {
+		c.log = e.Log
 	}
 	c.applyFloors(e)
 	c.applyHolds(e)

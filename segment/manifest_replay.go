@@ -9,10 +9,6 @@ import (
 	"lineweir/internal/vfs"
 )
 
-// manifestRemedy is what an operator can do: nothing in the manifest tells what a damaged record said.
-const manifestRemedy = "Keep a copy of the data directory, then restore manifest/, l0/ and l1/ " +
-	"together from a backup"
-
 // replayed is what reading a manifest found out. It holds no open file.
 type replayed struct {
 	path            string
@@ -43,6 +39,15 @@ func replayManifest(fsys vfs.FS, dir string) (*replayed, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// recorded is what the manifest says beside segments. Without a manifest it is nothing.
+func (r *replayed) recorded() Recorded {
+	if r == nil {
+		return Recorded{}
+	}
+	c := r.catalog
+	return Recorded{Floors: slices.Clone(c.floors), Horizon: c.horizon(), MaxSequence: c.maxSequence, Log: c.log}
 }
 
 func (r *replayed) replay(data []byte) error {
@@ -148,5 +153,5 @@ func findRecord(data []byte, atLeast uint64) (at int, number uint64, found bool)
 }
 
 func (r *replayed) corrupt(reason string) error {
-	return fmt.Errorf("%w. %s", &CorruptionError{Path: r.path, Offset: r.validBytes, Reason: reason}, manifestRemedy)
+	return &CorruptionError{Path: r.path, Offset: r.validBytes, Reason: reason}
 }

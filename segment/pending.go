@@ -106,6 +106,7 @@ func (p *PendingFile) finish() error {
 	p.written = written
 	p.meta.SizeBytes, p.meta.Rows = written.SizeBytes, written.Rows
 	p.meta.MinTime, p.meta.MaxTime = written.MinTime, written.MaxTime
+	p.meta.Checksum = written.Checksum
 	p.store.writers.put(p.writer)
 	p.writer = nil
 	p.beginSync()

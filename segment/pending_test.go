@@ -164,7 +164,7 @@ func TestOrderOfCalls(t *testing.T) {
 		calls = nil
 	}
 	expect("the first start",
-		"mkdirall manifest", "mkdirall l0",
+		"mkdirall manifest", "mkdirall l0", "syncdir manifest",
 		"open manifest/0000000001.manifest.tmp", "write manifest/0000000001.manifest.tmp",
 		"sync manifest/0000000001.manifest.tmp",
 		"rename manifest/0000000001.manifest.tmp to manifest/0000000001.manifest", "syncdir manifest")
@@ -175,7 +175,7 @@ func TestOrderOfCalls(t *testing.T) {
 		"writeat manifest/0000000001.manifest", "sync manifest/0000000001.manifest")
 	compactAll(t, c)
 	const output = "l1/db/cpu/2026-03-14/0000000002.parquet"
-	expect("a job", "mkdirall l1/db/cpu/2026-03-14",
+	expect("a job", "mkdirall l1", "mkdirall l1/db", "mkdirall l1/db/cpu", "mkdirall l1/db/cpu/2026-03-14",
 		"open "+output+".tmp", "write "+output+".tmp", "sync "+output+".tmp",
 		"rename "+output+".tmp to "+output, "syncdir l1/db/cpu/2026-03-14",
 		"writeat manifest/0000000001.manifest", "sync manifest/0000000001.manifest",

@@ -134,7 +134,7 @@ func (f *File) parseFooter() (err error) {
 		return err
 	}
 	f.written = newWritten(&f.info)
-	f.written.SizeBytes = f.sizeBytes
+	f.written.SizeBytes, f.written.Checksum = f.sizeBytes, f.sums.footer
 	var times bounds
 	for i, open := range f.parquet.RowGroups() {
 		group, err := f.parseGroup(&metadata.RowGroups[i], open)

@@ -20,7 +20,7 @@ func (f *File) Verify(decodeEvery int) (Written, error) {
 	v := verification{file: f, decodeEvery: max(decodeEvery, 1)}
 	defer v.close()
 	found := newWritten(&f.info)
-	found.SizeBytes = f.sizeBytes
+	found.SizeBytes, found.Checksum = f.sizeBytes, f.sums.footer
 	var times bounds
 	for i := range f.groups {
 		group := &f.groups[i]

@@ -50,6 +50,9 @@ func (sg *Segment) scan(sel Selection, keysOnly bool) (Source, error) {
 	path := sg.store.path(sg.meta)
 	file := &lazyFile{fs: sg.store.options.FS, path: path}
 	opened, err := OpenFile(path, sg.store.reader(sg.meta, file), sg.meta.SizeBytes)
+	if err == nil {
+		err = sg.meta.checkIdentity(path, opened.sums.footer)
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open segment %d: %w", sg.meta.ID, err), file.Close())
 	}
@@ -57,6 +60,16 @@ func (sg *Segment) scan(sel Selection, keysOnly bool) (Source, error) {
 		opened.info.Fields = nil
 	}
 	return &fileSource{Source: opened.Scan(sel), file: file}, nil
+}
+
+// checkIdentity refuses a whole file that is not the one that the manifest names.
+func (m *Meta) checkIdentity(path string, checksum uint32) error {
+	if m.Checksum == 0 || m.Checksum == checksum {
+		return nil
+	}
+	return &CorruptionError{Path: path, Reason: fmt.Sprintf(
+		"it is another file: its footer has the checksum %08x, that of segment %d was written with %08x",
+		checksum, m.ID, m.Checksum)}
 }
 
 // reader puts the page cache, if there is one, in front of a file of level 0.

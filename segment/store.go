@@ -26,6 +26,17 @@ type StoreOptions struct {
 	// no longer see it there. It runs on the goroutine of Apply, under no lock. Its file may still be open or, if it
 	// was promoted, be live.
 	Retired func(Meta)
+	// Approve, if set, is told what the manifest records, after that was found to be whole and before anything is changed.
+	// Its error ends OpenStore: a manifest that is older than the rest of the directory must not decide what is moved.
+	Approve func(Recorded) error
+}
+
+// Recorded is what a manifest records beside segments.
+type Recorded struct {
+	Floors      []uint64 // one per shard
+	Horizon     uint64   // see Store.Horizon
+	MaxSequence uint64   // the highest that any segment or floor ever had
+	Log         uint64   // ID of the write-ahead log; 0: not known
 }
 
 // Validate returns every problem at once.
@@ -37,6 +48,7 @@ func (o StoreOptions) Validate() error {
 }
 
 func (o StoreOptions) withDefaults() StoreOptions {
+	o.Dir = filepath.Clean(o.Dir)
 	if o.FS == nil {
 		o.FS = vfs.OS
 	}
@@ -45,6 +57,9 @@ func (o StoreOptions) withDefaults() StoreOptions {
 	}
 	if o.Retired == nil {
 		o.Retired = func(Meta) {}
+	}
+	if o.Approve == nil {
+		o.Approve = func(Recorded) error { return nil }
 	}
 	return o
 }
@@ -88,6 +103,9 @@ func OpenStore(o StoreOptions) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open segment store %s: %w", o.Dir, err)
 	}
+	if err := o.Approve(replayed.recorded()); err != nil {
+		return nil, err
+	}
 	s := &Store{options: o, syncSlots: make(chan struct{}, segmentSyncs)}
 	if err := s.open(replayed, found); err != nil {
 		return nil, fmt.Errorf("open segment store %s: %w", o.Dir, err)
@@ -101,6 +119,10 @@ func (s *Store) open(r *replayed, found *inventory) error {
 		if err := s.makeDir(dir); err != nil {
 			return err
 		}
+	}
+	// Nothing may rely on a manifest whose name can still be lost: the process that made it may have been killed.
+	if err := s.options.FS.SyncDir(manifestDir); err != nil {
+		return fmt.Errorf("sync %s: %w", manifestDir, err)
 	}
 	if err := s.openManifest(manifestDir, r, found); err != nil {
 		return err
@@ -159,6 +181,9 @@ func (s *Store) Databases() []string { return slices.Clone(s.current.Load().data
 // MaxSequence is the highest sequence that any segment or floor ever had.
 func (s *Store) MaxSequence() uint64 { return s.current.Load().maxSequence }
 
+// Log is the recorded ID of the write-ahead log; 0 until an edit sets it.
+func (s *Store) Log() uint64 { return s.current.Load().log }
+
 // L0Bytes is the size of all live files of level 0.
 func (s *Store) L0Bytes() int64 { return s.Level(0).SizeBytes }
 
@@ -194,18 +219,32 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.closed = true
+	if s.manifest == nil { // opened for reading
+		return nil
+	}
 	if err := s.manifest.close(); err != nil {
 		return fmt.Errorf("close manifest: %w", err)
 	}
 	return nil
 }
 
-// makeDir creates a directory once in the life of the store.
+// makeDir creates a directory below the data directory once in the life of the store. The entry of one that exists
+// may be of a process that was killed before it had synced it, so it is synced too.
 func (s *Store) makeDir(dir string) error {
-	if _, made := s.madeDirs.Load(dir); made {
+	if _, made := s.madeDirs.Load(dir); made || dir == s.options.Dir {
 		return nil
 	}
-	if err := s.options.FS.MkdirAll(dir, 0o755); err != nil {
+	parent := filepath.Dir(dir)
+	if err := s.makeDir(parent); err != nil {
+		return err
+	}
+	_, err := s.options.FS.Stat(dir)
+	if err == nil {
+		err = s.options.FS.SyncDir(parent)
+	} else {
+		err = s.options.FS.MkdirAll(dir, 0o755)
+	}
+	if err != nil {
 		return fmt.Errorf("create directory %s: %w", dir, err)
 	}
 	s.madeDirs.Store(dir, struct{}{})

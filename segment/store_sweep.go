@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"lineweir/internal/vfs"
 )
@@ -39,7 +40,10 @@ func inspect(fsys vfs.FS, dir string) (*replayed, *inventory, error) {
 	if r == nil {
 		return nil, found, found.checkEmpty(dir)
 	}
-	return r, found, found.checkLive(r.catalog, dir)
+	if err := found.checkLive(r.catalog, dir); err != nil {
+		return nil, nil, err
+	}
+	return r, found, checkFooters(fsys, dir, r.catalog.metas())
 }
 
 // checkEmpty reports segments where there is no manifest.
@@ -47,10 +51,10 @@ func (v *inventory) checkEmpty(dir string) error {
 	if len(v.segments) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w. %s", &CorruptionError{
+	return &CorruptionError{
 		Path:   filepath.Join(dir, manifestDirName),
 		Reason: fmt.Sprintf("there is no manifest, but there are %d segments", len(v.segments)),
-	}, manifestRemedy)
+	}
 }
 
 // present returns those ids that have a file, ascending.
@@ -136,11 +140,36 @@ func (v *inventory) checkLive(c *catalog, dir string) error {
 		}
 		problems = append(problems, &CorruptionError{Path: filepath.Join(dir, segmentPath(*m)), Reason: reason})
 	}
-	if len(problems) == 0 {
-		return nil
+	return errors.Join(problems...)
+}
+
+// checkFooters reads the end of every live segment and reports those that are damaged or another file, which a size
+// doesn't tell.
+func checkFooters(fsys vfs.FS, dir string, metas []*Meta) error {
+	problems := make([]error, len(metas))
+	var group errgroup.Group
+	group.SetLimit(segmentSyncs)
+	for i, m := range metas {
+		if m.Checksum != 0 {
+			group.Go(func() error {
+				problems[i] = checkFooter(fsys, dir, m)
+				return nil
+			})
+		}
 	}
-	return fmt.Errorf("%w. Restore the named files, or manifest/, l0/ and l1/ together from a backup",
-		errors.Join(problems...))
+	_ = group.Wait() // every problem is kept in its place
+	return errors.Join(problems...)
+}
+
+func checkFooter(fsys vfs.FS, dir string, m *Meta) (err error) {
+	path := filepath.Join(dir, segmentPath(*m))
+	file := &lazyFile{fs: fsys, path: path}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	f := &File{path: path, reader: file, sizeBytes: m.SizeBytes}
+	if err := f.readFooter(); err != nil {
+		return err
+	}
+	return m.checkIdentity(path, f.sums.footer)
 }
 
 // sweep makes the directories hold what the manifest names and nothing else of ours.

@@ -65,6 +65,7 @@ type CheckReport struct {
 	SizeBytes, Rows int64
 	Unnamed         []string // segments that the next start moves to quarantine
 	Problems        []error
+	Recorded        Recorded // beside the segments
 }
 
 // Check reads all segments of a data directory that no process uses and decodes every page. It changes nothing. Its
@@ -92,6 +93,7 @@ func Check(fsys vfs.FS, dir string) (CheckReport, error) {
 			report.Problems = append(report.Problems, err)
 		}
 	}
+	report.Recorded = r.recorded()
 	report.Unnamed = found.unnamed(live, r.unlinked)
 	return report, nil
 }
@@ -117,6 +119,9 @@ func checkSegment(fsys vfs.FS, dir string, m *Meta) (err error) {
 	defer func() { err = errors.Join(err, file.Close()) }()
 	opened, err := OpenFile(path, file, m.SizeBytes)
 	if err != nil {
+		return err
+	}
+	if err := m.checkIdentity(path, opened.sums.footer); err != nil {
 		return err
 	}
 	found, err := opened.Verify(1)

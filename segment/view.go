@@ -28,6 +28,7 @@ type version struct {
 	maxSequence uint64
 	unwritten   []ShardHolds
 	horizon     uint64
+	log         uint64
 }
 
 // LevelStats counts the live segments of one level.
@@ -124,7 +125,7 @@ func newVersion(number uint64, c *catalog) *version {
 		number: number, lists: make(map[measurementKey]*segmentList),
 		shards: c.shards, floors: slices.Clone(c.floors), databases: slices.Sorted(maps.Keys(c.databases)),
 		drops: c.drops.list(), retention: c.retentions(), maxSequence: c.maxSequence,
-		unwritten: c.holdList(), horizon: c.horizon(),
+		unwritten: c.holdList(), horizon: c.horizon(), log: c.log,
 	}
 }
 

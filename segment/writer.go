@@ -285,7 +285,7 @@ func (w *fileWriter) finish() (Written, error) {
 		return Written{}, err
 	}
 	written := w.written
-	written.SizeBytes = w.out.offset
+	written.SizeBytes, written.Checksum = w.out.offset, w.out.checksum
 	written.MinTime, written.MaxTime = int64(w.times.min), int64(w.times.max)
 	metadata := w.file.File().Metadata()
 	for i := range metadata.RowGroups {

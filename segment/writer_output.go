@@ -16,6 +16,8 @@ type output struct {
 	data   dataSums
 	atEnd  bool
 	end    []byte
+
+	checksum uint32 // of the footer, once finish has returned
 }
 
 func newOutput() output { return output{w: bufio.NewWriterSize(nil, 64<<10)} }
@@ -64,7 +66,8 @@ func (o *output) finish() error {
 	}
 	index := crc32.Checksum(o.end[:footerAt], castagnoli)
 	copy(footer[at+checksumDigits+1:], fmt.Sprintf("%08x", index))
-	copy(footer[at:], fmt.Sprintf("%08x", footerChecksum(footer, at)))
+	o.checksum = footerChecksum(footer, at)
+	copy(footer[at:], fmt.Sprintf("%08x", o.checksum))
 	n, err := o.w.Write(o.end)
 	o.offset += int64(n)
 	if err != nil {

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,15 +43,20 @@ func DumpLog(
 // Check verifies the log, the manifest and every live segment of a data directory that no process uses, and reports
 // what it found. It changes nothing. An error names each thing that is damaged.
 func Check(fs vfs.FS, dataDir string, w io.Writer) error {
-	lock, err := fs.Lock(filepath.Join(dataDir, "LOCK"))
+	lock, err := lockToRead(fs, dataDir)
 	if err != nil {
-		return fmt.Errorf("lock the data directory %s: %w", dataDir, err)
+		return err
 	}
-	return errors.Join(checkLog(fs, dataDir, w), checkSegments(fs, dataDir, w), lock.Close())
+	var pending error
+	if found, err := exists(fs, filepath.Join(dataDir, repairMark)); err != nil || found {
+		pending = cmp.Or(err, ErrRepairPending)
+	}
+	known, segments := checkSegments(fs, dataDir, w)
+	return errors.Join(checkLog(fs, dataDir, known, w), segments, pending, lock.Close())
 }
 
-func checkLog(fs vfs.FS, dataDir string, w io.Writer) error {
-	report, err := wal.Check(fs, filepath.Join(dataDir, "wal"), wal.Known{})
+func checkLog(fs vfs.FS, dataDir string, known wal.Known, w io.Writer) error {
+	report, err := wal.Check(fs, filepath.Join(dataDir, "wal"), known)
 	if err != nil {
 		return fmt.Errorf("check the write-ahead log: %w", err)
 	}
@@ -73,17 +79,19 @@ func checkLog(fs vfs.FS, dataDir string, w io.Writer) error {
 	return errors.Join(damage...)
 }
 
-func checkSegments(fs vfs.FS, dataDir string, w io.Writer) error {
+// checkSegments returns what the manifest tells about the log.
+func checkSegments(fs vfs.FS, dataDir string, w io.Writer) (known wal.Known, err error) {
 	report, err := segment.Check(fs, dataDir)
 	if err != nil {
-		return fmt.Errorf("check the segments: %w", err)
+		return wal.Known{Floor: wal.UnknownFloor}, fmt.Errorf("check the segments: %w", err)
 	}
+	known = knownOfLog(report.Recorded)
 	for _, path := range report.Unnamed {
 		if _, err := fmt.Fprintf(w, "not in the manifest, goes to quarantine at the next start: %s\n", path); err != nil {
-			return err
+			return known, err
 		}
 	}
 	_, err = fmt.Fprintf(w, "segments: %d with %d rows in %d bytes, %d damaged\n",
 		report.Segments, report.Rows, report.SizeBytes, len(report.Problems))
-	return errors.Join(append(report.Problems, err)...)
+	return known, errors.Join(append(report.Problems, err)...)
 }

@@ -272,6 +272,9 @@ func (e *Engine) replayDrop(f wal.Frame) error {
 	}
 	e.recovery.frames.Add(1)
 	e.recovery.sequence.Store(f.Sequence)
+	if e.offline { // rows of the drop are hidden, and stay
+		return nil
+	}
 	err = e.settleDrops()
 	if unknownOutcome(err) {
 		return err

@@ -1,10 +1,12 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -13,6 +15,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"lineweir/internal/vfs"
 	"lineweir/pagecache"
 	"lineweir/segment"
 	"lineweir/wal"
@@ -44,6 +47,7 @@ type Engine struct {
 	background background
 	ddl        ddl
 	retention  *retention
+	offline    bool // see OpenOffline
 
 	turns *pagecache.Turns // who may wait, in which order, and what the others are told
 
@@ -81,6 +85,9 @@ func Open(o Options) (*Engine, error) {
 	if err := o.FS.MkdirAll(o.DataDir, 0o755); err != nil {
 		return nil, fmt.Errorf("create the data directory: %w", err)
 	}
+	if err := syncParent(o.FS, o.DataDir); err != nil {
+		return nil, err
+	}
 	lock, err := o.FS.Lock(filepath.Join(o.DataDir, "LOCK"))
 	if err != nil {
 		return nil, fmt.Errorf("lock the data directory %s: %w", o.DataDir, err)
@@ -100,10 +107,27 @@ func (e *Engine) open() error {
 		return err
 	}
 	e.turns = pagecache.NewTurns(e.tier.controller, e.options.Admission.MaxWait)
+	if pending, err := exists(e.options.FS, filepath.Join(e.options.DataDir, repairMark)); err != nil || pending {
+		return cmp.Or(err, ErrRepairPending)
+	}
 	if err := e.openStore(); err != nil {
 		return err
 	}
-	return e.openLog()
+	// The entry of wal/ may be of a process that was killed before it had synced it.
+	if err := e.options.FS.SyncDir(e.options.DataDir); err != nil {
+		return fmt.Errorf("sync the data directory: %w", err)
+	}
+	return nil
+}
+
+// syncParent makes the entry of the data directory durable: the process that made it may have been killed before it
+// had. Where the parent can't be read, somebody else made the directory.
+func syncParent(fsys vfs.FS, dir string) error {
+	err := fsys.SyncDir(filepath.Dir(filepath.Clean(dir)))
+	if err != nil && !errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("sync the directory that %s lies in: %w", dir, err)
+	}
+	return nil
 }
 
 func openTier(o *Options) (*tier, error) {
@@ -125,29 +149,22 @@ func openTier(o *Options) (*tier, error) {
 	return t, nil
 }
 
-// openStore reads the manifest, and takes the ledger, the schema and the number of shards from it.
+// openStore reads the manifest, opens the log, and takes the ledger, the schema and the number of shards from it.
 func (e *Engine) openStore() error {
 	var err error
 	e.store, err = segment.OpenStore(segment.StoreOptions{
 		FS: e.options.FS, Dir: e.options.DataDir, Logger: e.logger, OpenL0: e.tier.cache.Reader, Retired: e.retired,
+		Approve: e.openLog,
 	})
 	if err != nil {
 		return err
 	}
-	e.schema.restore(e.store.Drops())
 	e.retention.set(e.store.Retention())
-	for _, name := range e.store.Databases() {
-		e.schema.addDatabase(name)
-	}
-	view := e.store.Acquire(func() {})
-	defer view.Release()
-	view.Each(func(s *segment.Segment) {
-		meta := s.Meta()
-		e.schema.register(tableKey{meta.Database, meta.Measurement}, meta.Columns)
+	for _, meta := range e.learnSchema() {
 		if meta.Level == 0 {
 			e.tier.controller.Register(meta.SizeBytes)
 		}
-	})
+	}
 	e.tier.controller.OnChange(e.kick)
 	e.tier.compactor, err = segment.NewCompactor(segment.CompactorOptions{
 		Store: e.store, MaxBytesPerSecond: e.options.CompactionBytesPerSecond,
@@ -170,6 +187,23 @@ func (e *Engine) openStore() error {
 func jobBytesMax(o *TierOptions) int64 {
 	span := float64(o.CapacityBytes) * (1 - o.SoftFraction)
 	return max(int64(span/2), o.CapacityBytes/32, 1)
+}
+
+// learnSchema takes databases, columns and drops from the manifest, and returns the live segments.
+func (e *Engine) learnSchema() []segment.Meta {
+	e.schema.restore(e.store.Drops())
+	for _, name := range e.store.Databases() {
+		e.schema.addDatabase(name)
+	}
+	var metas []segment.Meta
+	view := e.store.Acquire(func() {})
+	defer view.Release()
+	view.Each(func(s *segment.Segment) {
+		meta := s.Meta()
+		e.schema.register(tableKey{meta.Database, meta.Measurement}, meta.Columns)
+		metas = append(metas, meta)
+	})
+	return metas
 }
 
 // retired follows an L0 segment out of the live set: its pages go first, then its bytes leave the ledger.
@@ -196,20 +230,22 @@ func (e *Engine) makeShards(count int) error {
 
 func (e *Engine) allShards() []*shardState { return *e.shards.Load() }
 
-func (e *Engine) openLog() error {
+// openLog is done before the store changes anything: should the log prove that the manifest is not the one that belongs
+// to it, the directory must stay as it is.
+func (e *Engine) openLog(recorded segment.Recorded) error {
 	var err error
 	e.log, err = wal.Open(wal.Options{
 		FS: e.options.FS, Dir: filepath.Join(e.options.DataDir, "wal"), Logger: e.logger,
 		FileBytes: e.options.WAL.FileBytes, MaxBytes: e.options.WAL.MaxBytes,
-		Known: e.knownOfLog(), OnPoison: e.failed,
+		Known: knownOfLog(recorded), OnPoison: e.failed,
 	})
 	return err
 }
 
 // knownOfLog is what the manifest tells about the log. Segments and floors are of frames that were synced before;
 // what is held is still needed.
-func (e *Engine) knownOfLog() wal.Known {
-	return wal.Known{Floor: e.store.Horizon(), Written: e.store.MaxSequence()}
+func knownOfLog(r segment.Recorded) wal.Known {
+	return wal.Known{Floor: r.Horizon, Written: r.MaxSequence, ID: r.Log}
 }
 
 // lowest returns the smallest of the floors; 0 when there is none.

@@ -20,7 +20,21 @@ type flushState struct {
 	flushes   int64
 	failures  int64
 	inARow    int // failures since the last success
-	lastError string
+	lastError error
+}
+
+// last returns the error of the last flush, or nil.
+func (f *flushState) last() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lastError
+}
+
+// failedInARow counts the failures since the last success.
+func (f *flushState) failedInARow() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.inARow
 }
 
 // flushFailuresNamed is the number of failures in a row after which the log calls the flush stuck.
@@ -44,12 +58,12 @@ func (f *flushState) record(err error) int {
 	defer f.mu.Unlock()
 	if err == nil {
 		f.flushes++
-		f.inARow, f.lastError = 0, ""
+		f.inARow, f.lastError = 0, nil
 		return 0
 	}
 	f.failures++
 	f.inARow++
-	f.lastError = err.Error()
+	f.lastError = err
 	return f.inARow
 }
 
@@ -141,7 +155,7 @@ func (e *Engine) registerWith(s *shardState) func([]FlushResult, func()) error {
 			return err
 		}
 		m := s.flight.memtable
-		edit := segment.Edit{Floors: e.floorsWithout(s, m), Shards: len(e.allShards())}
+		edit := segment.Edit{Floors: e.floorsWithout(s, m), Shards: len(e.allShards()), Log: e.log.ID()}
 		edit.Holds = e.changedHolds(s, edit.Floors[s.shard])
 		size := int64(0)
 		for _, r := range results {

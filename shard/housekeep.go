@@ -83,7 +83,7 @@ func (e *Engine) advanceFloors() {
 	if lowest(floors) <= lowest(e.store.Floors()) {
 		return
 	}
-	if _, err := e.store.Apply(segment.Edit{Floors: floors, Shards: len(floors)}, func() {}); err != nil {
+	if _, err := e.store.Apply(segment.Edit{Floors: floors, Shards: len(floors), Log: e.log.ID()}, func() {}); err != nil {
 		e.failedEdit(err)
 		e.logger.Error("write floors", zap.Error(err))
 		return

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -36,7 +37,7 @@ func (e *Engine) Recover(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		return e.replayFrame(f, covered)
+		return e.replayFrame(ctx, f, covered)
 	})
 	if err != nil {
 		return fmt.Errorf("replay the write-ahead log: %w", err)
@@ -46,7 +47,7 @@ func (e *Engine) Recover(ctx context.Context) error {
 		return err
 	}
 	e.recovery.sequence.Store(e.sequence)
-	if err := e.adoptShards(); err != nil {
+	if err := e.adoptShards(ctx); err != nil {
 		return err
 	}
 	e.recovery.running.Store(false)
@@ -72,7 +73,7 @@ func highest(floors []uint64) uint64 {
 }
 
 // replayFrame inserts the rows of a frame that are not in segments yet.
-func (e *Engine) replayFrame(f wal.Frame, covered []coverage) error {
+func (e *Engine) replayFrame(ctx context.Context, f wal.Frame, covered []coverage) error {
 	if f.Type == frameDrop {
 		return e.replayDrop(f)
 	}
@@ -98,26 +99,26 @@ func (e *Engine) replayFrame(f wal.Frame, covered []coverage) error {
 		if rows == 0 {
 			continue
 		}
-		if err := e.replayPart(&p, b, f.Sequence, takes); err != nil {
+		if err := e.replayPart(ctx, &p, b, f.Sequence, takes); err != nil {
 			return err
 		}
 		e.recovery.rows.Add(rows)
 	}
 	e.recovery.frames.Add(1)
 	e.recovery.sequence.Store(f.Sequence)
-	return e.flushOversized(w)
+	return e.flushOversized(ctx, w)
 }
 
 // flushOversized flushes what a frame has filled beyond the cap, as one can that an older configuration let in. The
 // tier of today may never have room for such a seal. The frame is wholly in the memtables by then, so that the floor
 // covers it.
-func (e *Engine) flushOversized(w *write) error {
+func (e *Engine) flushOversized(ctx context.Context, w *write) error {
 	for _, p := range w.parts {
 		s := e.allShards()[p.shard]
 		if fill := s.Fill(); !exceeds(fill.active, fill.caps) {
 			continue
 		}
-		if err := e.flushAll(s); err != nil {
+		if err := e.flushAll(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -137,26 +138,30 @@ func (e *Engine) newReplayBatch(database string, sequence uint64) *Batch {
 }
 
 // replayPart inserts the rows of one shard, after a seal and a flush where they do not fit.
-func (e *Engine) replayPart(p *part, b *Batch, sequence uint64, takes func(measurement string) bool) error {
+func (e *Engine) replayPart(
+	ctx context.Context, p *part, b *Batch, sequence uint64, takes func(measurement string) bool,
+) error {
 	s := e.allShards()[p.shard]
 	if SealRequired(s.Fill(), p.need) {
-		if err := e.flushAll(s); err != nil {
+		if err := e.flushAll(ctx, s); err != nil {
 			return err
 		}
 	}
 	return s.applyPart(s.reserve(p.need, sequence), b, p.need, sequence, takes)
 }
 
-// flushAll seals the shard whatever the tier says, and flushes all that it holds.
-func (e *Engine) flushAll(s *shardState) error {
+// recoveryFlushTries is how often in a row a flush of a recovery may fail, a quarter of a minute with the waits
+// between, before the start fails with it.
+const recoveryFlushTries = 8
+
+// flushAll seals the shard whatever the tier says, and flushes all that it holds. A flush that fails is tried again as
+// flushLoop does it: what made it fail may pass, as a full disk does. But a start doesn't try for ever.
+func (e *Engine) flushAll(ctx context.Context, s *shardState) error {
 	e.forceSealShard(s)
 	for s.FrozenCount() > 0 {
-		results, err := s.FlushFrozenWith(e.registerWith(s))
-		s.flush.record(err)
-		if err != nil {
-			return err
+		if !e.flushOldest(ctx, s) || s.flush.failedInARow() >= recoveryFlushTries {
+			return errors.Join(ctx.Err(), s.flush.last())
 		}
-		e.flushed(s, results, 0)
 	}
 	return nil
 }
@@ -177,13 +182,13 @@ func (e *Engine) forceSealShard(s *shardState) SealOutcome {
 }
 
 // adoptShards changes to the configured number of shards once the old shards hold nothing.
-func (e *Engine) adoptShards() error {
+func (e *Engine) adoptShards(ctx context.Context) error {
 	count := e.options.Shards
 	if e.store.Shards() == count {
 		return nil
 	}
 	for _, s := range e.allShards() {
-		if err := e.flushAll(s); err != nil {
+		if err := e.flushAll(ctx, s); err != nil {
 			return fmt.Errorf("flush before the number of shards changes: %w", err)
 		}
 		if s.HeldCount() > 0 {
@@ -199,7 +204,7 @@ func (e *Engine) adoptShards() error {
 	for i := range floors {
 		floors[i] = e.sequence
 	}
-	if _, err := e.store.Apply(segment.Edit{Floors: floors, Shards: count}, func() {}); err != nil {
+	if _, err := e.store.Apply(segment.Edit{Floors: floors, Shards: count, Log: e.log.ID()}, func() {}); err != nil {
 		return fmt.Errorf("adopt %d shards: %w", count, err)
 	}
 	e.logger.Info("number of shards adopted", zap.Int("shards", count))

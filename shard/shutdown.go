@@ -47,7 +47,7 @@ func (e *Engine) writeLastFloors() {
 	if lowest(floors) <= lowest(e.store.Floors()) {
 		return
 	}
-	if _, err := e.store.Apply(segment.Edit{Floors: floors, Shards: len(floors)}, func() {}); err != nil {
+	if _, err := e.store.Apply(segment.Edit{Floors: floors, Shards: len(floors), Log: e.log.ID()}, func() {}); err != nil {
 		e.logger.Error("write floors", zap.Error(err))
 		return
 	}

@@ -235,7 +235,10 @@ func (e *Engine) shardStatus(s *shardState) ShardStatus {
 	e.commitMu.Unlock()
 	s.flush.mu.Lock()
 	defer s.flush.mu.Unlock()
-	status.Flushes, status.FlushFailures, status.LastFlushError = s.flush.flushes, s.flush.failures, s.flush.lastError
+	status.Flushes, status.FlushFailures = s.flush.flushes, s.flush.failures
+	if s.flush.lastError != nil {
+		status.LastFlushError = s.flush.lastError.Error()
+	}
 	return status
 }
 

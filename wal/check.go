@@ -1,7 +1,9 @@
 package wal
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 
 	"lineweir/internal/vfs"
 )
@@ -29,12 +31,19 @@ type Report struct {
 
 // Check reads all files of a log and changes nothing. The error is one of the file system; damage is in the report.
 func Check(fsys vfs.FS, dir string, known Known) (Report, error) {
-	states, err := scanDir(fsys, dir, nil)
+	found, err := listDir(fsys, dir)
+	if err != nil {
+		return Report{}, err
+	}
+	states, err := scanFiles(fsys, dir, found.numbers, nil)
 	if err != nil {
 		return Report{}, err
 	}
 	v, damage := judge(states)
 	report := Report{Damage: append(damage, known.missing(dir, states)...)}
+	if found.repaired {
+		report.Damage = append(report.Damage, interruptedRepair(dir))
+	}
 	if len(damage) == 0 && len(states) > 0 {
 		report.Damage = append(report.Damage, known.contradictions(states[v.current])...)
 	}
@@ -50,12 +59,46 @@ func Check(fsys vfs.FS, dir string, known Known) (Report, error) {
 	return report, nil
 }
 
+// Read calls fn for each frame above the floor, in order, and changes nothing. It refuses what Open refuses, by a
+// *CorruptionError, though after it has called fn for what could be read. An error of fn ends it and is returned as it
+// is. The payload is valid during the call.
+func Read(fsys vfs.FS, dir string, known Known, fn func(Frame) error) error {
+	found, err := listDir(fsys, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	states, err := scanFiles(fsys, dir, found.numbers, func(_ string, _ int64, f Frame) error {
+		if f.Sequence <= known.Floor {
+			return nil
+		}
+		return fn(f)
+	})
+	if err != nil {
+		return err
+	}
+	v, damage := judge(states)
+	damage = append(damage, known.missing(dir, states)...)
+	if len(damage) == 0 && len(states) > 0 {
+		damage = known.contradictions(states[v.current])
+	}
+	if len(damage) > 0 {
+		return damage[0]
+	}
+	return nil
+}
+
 // missing reports what a log of these files lacks at its beginning.
 func (k Known) missing(dir string, states []fileState) []*CorruptionError {
+	if k.Floor == UnknownFloor {
+		return nil
+	}
 	if written := max(k.Floor, k.Written); len(states) == 0 && written > 0 {
 		return []*CorruptionError{noFile(dir, written)}
 	}
-	if len(states) == 0 || k == (Known{}) || states[0].damage != nil || states[0].header.FirstSequence <= k.Floor+1 {
+	if len(states) == 0 || states[0].damage != nil || states[0].header.FirstSequence <= k.Floor+1 {
 		return nil
 	}
 	return []*CorruptionError{firstMissing(dir, states[0].number, states[0].header, k.Floor)}

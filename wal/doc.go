@@ -26,5 +26,6 @@
 // # What it does not do
 //
 // It knows no points, no shards and no memtables; it does not compress; it does not decide what to do when it is full,
-// and it does not repair damage: Open refuses with a CorruptionError.
+// and it repairs no damage by itself: Open refuses with a CorruptionError, and a RepairPlan is for
+// those who accept the loss.
 package wal

@@ -36,7 +36,7 @@ var (
 )
 
 // remedy is what an operator can do about damage.
-const remedy = "restore the file from a backup, or move the data directory aside"
+const remedy = "restore the data directory from a backup, or run `lineweir repair DIR`, which says what would be lost"
 
 // CorruptionError says that acknowledged frames can't be read. Nothing was changed on disk.
 type CorruptionError struct {

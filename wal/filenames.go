@@ -15,10 +15,14 @@ import (
 //	0000000001.wal  file with groups, by number
 //	spare.wal       zero-filled, becomes the next file
 //	spare.tmp       a spare that is being made; removed by Open
+//	repair.tmp      a repaired log that is being written; the next repair writes it anew
+//	repair.ready    a repaired log that waits for the damaged one to be set aside
 const (
 	fileSuffix   = ".wal"
 	spareName    = "spare" + fileSuffix
 	temporary    = "spare.tmp"
+	repairing    = "repair.tmp"
+	repaired     = "repair.ready"
 	numberDigits = 10
 )
 
@@ -41,6 +45,7 @@ type listing struct {
 	numbers   []uint64 // of files with groups, ascending
 	spare     bool
 	temporary bool
+	repaired  bool
 	unknown   []string
 }
 
@@ -57,6 +62,8 @@ func listDir(fsys vfs.FS, dir string) (listing, error) {
 			found.numbers = append(found.numbers, number)
 		case entry.Name() == spareName:
 			found.spare = true
+		case entry.Name() == repaired:
+			found.repaired = true
 		case entry.Name() == temporary:
 			found.temporary = true
 		default:

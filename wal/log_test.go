@@ -217,7 +217,7 @@ func TestManyUseALogOnARealDiskAtOnce(t *testing.T) {
 	if err != nil || next != writers*each {
 		t.Errorf("replay ended with frame %d, %v, want %d", next, err, writers*each)
 	}
-	report, err := Check(vfs.OS, o.Dir, Known{})
+	report, err := Check(vfs.OS, o.Dir, Known{Floor: UnknownFloor})
 	if err != nil || len(report.Damage) > 0 || report.Torn != "" {
 		t.Errorf("check: %+v, %v", report, err)
 	}

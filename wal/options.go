@@ -3,6 +3,7 @@ package wal
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"go.uber.org/zap"
 
@@ -34,7 +35,10 @@ type Options struct {
 	Logger   *zap.Logger // nil logs nothing
 }
 
-// Known is what the caller knows of a log from elsewhere. The zero value is no knowledge.
+// UnknownFloor is the Floor of a caller who doesn't know it.
+const UnknownFloor = math.MaxUint64 >> 1
+
+// Known is what the caller knows of a log from elsewhere. The zero value is that of a new log.
 type Known struct {
 	// Floor is the highest sequence up to which no frame is needed any more. Files that hold only such frames may
 	// be missing or damaged.

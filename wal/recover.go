@@ -33,6 +33,9 @@ func recoverLog(o Options) (recovered, error) {
 	for _, path := range found.unknown {
 		o.Logger.Warn("unknown file in the write-ahead log's directory is left alone", zap.String("path", path))
 	}
+	if found.repaired {
+		return recovered{}, interruptedRepair(o.Dir)
+	}
 	if found.temporary {
 		if err := o.FS.Remove(filepath.Join(o.Dir, temporary)); err != nil {
 			return recovered{}, fmt.Errorf("remove unfinished spare file: %w", err)
@@ -44,6 +47,10 @@ func recoverLog(o Options) (recovered, error) {
 	r, err := recoverFiles(o, found.numbers)
 	r.spare = found.spare
 	return r, err
+}
+
+func interruptedRepair(dir string) *CorruptionError {
+	return corruption(filepath.Join(dir, repaired), 0, "a repair was not completed")
 }
 
 func missingLog(o Options) error {

@@ -99,7 +99,7 @@ func TestCheckAndDumpReadWhatIsWhole(t *testing.T) {
 		{"torn", map[string]string{fileName(1): torn}, nil, 0, true},
 	} {
 		disk := restore(t, test.files)
-		report, err := Check(disk, testDir, Known{})
+		report, err := Check(disk, testDir, Known{Floor: UnknownFloor})
 		if err != nil || len(report.Damage) != test.damage || (report.Torn != "") != test.torn {
 			t.Errorf("%s: check found %+v, %v", test.name, report, err)
 		}

@@ -21,7 +21,9 @@ type window struct {
 
 // slice returns n bytes at offset, or fewer where the file ends. They are valid until the next call.
 func (w *window) slice(offset, n int64) ([]byte, error) {
-	n = max(min(n, w.sizeBytes-offset), 0)
+	if n = min(n, w.sizeBytes-offset); n <= 0 {
+		return nil, nil
+	}
 	if offset < w.start || offset+n > w.start+int64(len(w.data)) {
 		if err := w.fill(offset, n); err != nil {
 			return nil, err

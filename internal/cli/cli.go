@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"strings"
 
@@ -28,6 +29,11 @@ type Commands struct {
 	WALDump func(ctx context.Context, dir string, w io.Writer) error
 	// Check verifies a data directory that no process uses, writes what it found, and fails if anything is damaged.
 	Check func(ctx context.Context, dir string, w io.Writer) error
+	// Repair makes a data directory that no process uses one that a server starts with, and writes what is lost. Unless
+	// the loss is accepted it changes nothing, and fails if there is damage.
+	Repair func(ctx context.Context, dir string, acceptLoss bool, w io.Writer) error
+	// Scan writes what GET /api/scan with these parameters would answer, of a data directory that no process uses.
+	Scan func(ctx context.Context, dir string, parameters url.Values, w io.Writer) error
 }
 
 // invocation is what a command gets beside its own arguments.

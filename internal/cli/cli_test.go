@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,6 +46,14 @@ func recordingCommands(stdout io.Writer, failure error) Commands {
 			fmt.Fprintf(w, "check %s\n", dir)
 			return failure
 		},
+		Repair: func(_ context.Context, dir string, acceptLoss bool, w io.Writer) error {
+			fmt.Fprintf(w, "repair %s %v\n", dir, acceptLoss)
+			return failure
+		},
+		Scan: func(_ context.Context, dir string, parameters url.Values, w io.Writer) error {
+			fmt.Fprintf(w, "scan %s %s\n", dir, parameters.Encode())
+			return failure
+		},
 	}
 }
 
@@ -78,6 +87,10 @@ func TestRun(t *testing.T) {
 			"lineweir: bad.yaml:2: the section wal is empty\n" +
 			"lineweir: command line: http.listen: the value is empty\n"}},
 		{"wal dump some/dir", outcome{0, "dump some/dir\n", ""}},
+		{"repair some/dir", outcome{0, "repair some/dir false\n", ""}},
+		{"repair --accept-loss some/dir", outcome{0, "repair some/dir true\n", ""}},
+		{"scan some/dir --db d --measurement m --limit 3",
+			outcome{0, "scan some/dir db=d&format=lp&limit=3&measurement=m\n", ""}},
 		{"check some/dir", outcome{0, "check some/dir\n", ""}},
 		{"config check good.yaml", outcome{0, "good.yaml: nothing is wrong\n", ""}},
 		{"config check bad.yaml", outcome{1, "", "lineweir: bad.yaml:1: unknown key shard\n" +

@@ -44,7 +44,8 @@ type checkCommand struct {
 }
 
 func (checkCommand) Help() string {
-	return `No server may use the directory meanwhile. Nothing is changed. The exit status is 1 if anything is damaged.
+	return `No server may use the directory meanwhile. Nothing is changed, and it need not be writable. The exit
+status is 1 if anything is damaged.
 
 Example:
 
@@ -53,6 +54,27 @@ Example:
 
 func (c checkCommand) Run(in *invocation) error {
 	return in.commands.Check(in.ctx, c.Dir, in.stdout)
+}
+
+type repairCommand struct {
+	Dir        string `arg:"" name:"dir" help:"The data directory."`
+	AcceptLoss bool   `help:"Do it. Without this flag nothing is changed."`
+}
+
+func (repairCommand) Help() string {
+	return `Says what is damaged and what would be lost, and changes nothing, unless --accept-loss is given. Then
+files that are damaged are moved to quarantine in the data directory, never deleted, and a server starts
+with what is left. No server may use the directory meanwhile. A repair that was interrupted goes on where
+it was. The exit status is 1 if there is damage and it was not repaired.
+
+Example:
+
+	lineweir repair ./data
+	lineweir repair --accept-loss ./data`
+}
+
+func (c repairCommand) Run(in *invocation) error {
+	return in.commands.Repair(in.ctx, c.Dir, c.AcceptLoss, in.stdout)
 }
 
 type configCheckCommand struct {

@@ -19,11 +19,12 @@ type grammar struct {
 	globalFlags `group:"Settings (for serve and token)"`
 
 	Serve   serveCommand   `cmd:"" default:"1" help:"Serve until SIGTERM or SIGINT; lineweir without a command does this."`
-	Scan    scanCommand    `cmd:"" help:"Print points of a running server."`
+	Scan    scanCommand    `cmd:"" help:"Print points of a running server, or of a data directory."`
 	Load    loadCommands   `cmd:"" help:"Load a server with line protocol and measure it, above all when it is full."`
 	Token   tokenCommands  `cmd:"" name:"token" help:"Make, list and revoke tokens, while the server runs or not."`
 	WAL     walCommands    `cmd:"" name:"wal" help:"Look into a write-ahead log."`
 	Check   checkCommand   `cmd:"" help:"Verify every file of a data directory."`
+	Repair  repairCommand  `cmd:"" help:"Set aside what is damaged in a data directory, and say what is lost."`
 	Config  configCommands `cmd:"" name:"config" help:"Check or document a configuration."`
 	Version versionCommand `cmd:"" help:"Print the version and what it was built with."`
 }

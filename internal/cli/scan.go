@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 const refusalMaxBytes = 64 << 10
 
 type scanCommand struct {
+	Dir         string   `arg:"" optional:"" name:"dir" help:"A data directory that no server uses, instead of a server."`
 	URL         string   `default:"http://127.0.0.1:8086" help:"The server."`
 	Token       string   `env:"LINEWEIR_TOKEN" placeholder:"TOKEN" help:"Token with the right to read the database."`
 	DB          string   `name:"db" required:"" placeholder:"NAME" help:"Database, or database/retention-policy."`
@@ -33,10 +35,16 @@ Examples:
 
 	lineweir scan --db telegraf --measurement cpu --tag host=a --start 2026-01-01T00:00:00Z
 	lineweir scan --db telegraf --measurement cpu --field usage_idle --format csv > idle.csv
-	lineweir scan --db telegraf --measurement cpu --format count`
+	lineweir scan --db telegraf --measurement cpu --format count
+	lineweir scan ./data --db telegraf --measurement cpu
+
+The last one reads a directory, and changes nothing in it. It needs memory for what the log holds.`
 }
 
 func (c scanCommand) Run(in *invocation) error {
+	if c.Dir != "" {
+		return c.runOffline(in)
+	}
 	address, err := c.address()
 	if err != nil {
 		return err
@@ -64,12 +72,28 @@ func (c scanCommand) Run(in *invocation) error {
 	return nil
 }
 
-// address builds the URL of the scan. Parameters that weren't given are left out, so that the server's defaults hold.
+// address builds the URL of the scan.
 func (c scanCommand) address() (string, error) {
 	server, err := url.Parse(c.URL)
 	if err != nil || server.Host == "" || server.Scheme != "http" && server.Scheme != "https" {
 		return "", fmt.Errorf("scan: --url %s: want a URL such as http://127.0.0.1:8086", c.URL)
 	}
+	server = server.JoinPath("api", "scan")
+	server.RawQuery = c.parameters().Encode()
+	return server.String(), nil
+}
+
+func (c scanCommand) runOffline(in *invocation) error {
+	out := bufio.NewWriter(in.stdout)
+	if err := in.commands.Scan(in.ctx, c.Dir, c.parameters(), out); err != nil {
+		_ = out.Flush() // rows that could be read are worth having, and the first error is the one to tell
+		return err
+	}
+	return out.Flush()
+}
+
+// parameters are those of /api/scan. What wasn't given is left out, so that the server's defaults hold.
+func (c scanCommand) parameters() url.Values {
 	query := url.Values{"db": {c.DB}, "measurement": {c.Measurement}, "format": {c.Format}}
 	for name, value := range map[string]string{"start": c.Start, "stop": c.Stop} {
 		if value != "" {
@@ -85,9 +109,7 @@ func (c scanCommand) address() (string, error) {
 	for _, field := range c.Field {
 		query.Add("field", field)
 	}
-	server = server.JoinPath("api", "scan")
-	server.RawQuery = query.Encode()
-	return server.String(), nil
+	return query
 }
 
 // refusal finds the sentence in an answer that is an error: JSON with "error" or "message", or plain text.

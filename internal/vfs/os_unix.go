@@ -23,6 +23,12 @@ func (osFS) SyncDir(name string) error {
 
 func (osFS) Lock(name string) (io.Closer, error) {
 	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) {
+		// A file that can only be read can be locked all the same.
+		if readable, readErr := os.Open(name); readErr == nil {
+			file, err = readable, nil
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
