@@ -30,9 +30,10 @@ const (
 // line is the order in which writes of all clients get room in the tier: start-time fair queuing by bytes (Goyal, Vin
 // and Cheng, SIGCOMM 1996) with equal weights. Each write has a start tag, in bytes: the finish tag of its client's
 // write before, which is that write's start plus its size, or the virtual time, if that is later. The lowest start tag
-// goes first, and the virtual time is the highest start tag that was served. So a client's writes keep their order,
+// goes first, and the virtual time is the start tag that is served. So a client's writes keep their order,
 // clients that want more than their share get equal shares, and one that wants less is served at once, whatever the
-// others want.
+// others want. Where places are kept for clients that are away, the virtual time stays at the first of these: else the
+// places of one client that comes back in no order would go before those who have had less than their share.
 //
 // A write that is refused leaves its place here, with the time at which its client was told to come back. Its bytes
 // count in the predictions of others, and when the client comes back the place is as far ahead as if it had waited.
@@ -41,7 +42,7 @@ const (
 type line struct {
 	members map[string]*member
 	places  []*Place // in order
-	virtual float64  // start tag of the latest served
+	virtual float64  // start tag from which strangers begin
 	numbers uint64
 	sweepAt time.Time
 
@@ -219,7 +220,11 @@ func (l *line) remove(p *Place) {
 // serve takes the write of a place out of the line because it has its room.
 func (l *line) serve(p *Place, sizeBytes int64) {
 	l.remove(p)
-	l.virtual = max(l.virtual, p.start)
+	now := p.start
+	if len(l.places) > 0 {
+		now = min(now, l.places[0].start)
+	}
+	l.virtual = max(l.virtual, now)
 	p.member.served = max(p.member.served, p.start+float64(sizeBytes))
 }
 

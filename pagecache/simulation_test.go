@@ -40,6 +40,7 @@ type weir struct {
 type weirSetup struct {
 	clients int
 	seconds int
+	hold    time.Duration
 	halted  func(second int) bool                   // whether compaction stands still
 	offered func(client int, second int) int64      // bytes per second
 	batch   func(client int) int64                  // bytes
@@ -89,14 +90,15 @@ const (
 	weirBatch   = 1_000_000
 	weirSegment = 8 * weirBatch
 	weirTier    = 8 * weirSegment
-	weirHold    = 2 * time.Second
-	weirWarmUp  = 60 // seconds
+
+	weirWarmUp = 60 // seconds
+	weirHold   = 2 * time.Second
 )
 
 // overload is 200 clients that each make 1 MB/s, 10 times the drain, for 300 s.
 func overload() weirSetup {
 	return weirSetup{
-		clients: 200, seconds: 300,
+		clients: 200, seconds: 300, hold: weirHold,
 		halted:  func(int) bool { return false },
 		offered: func(int, int) int64 { return weirBatch },
 		batch:   func(int) int64 { return weirBatch },
@@ -105,10 +107,13 @@ func overload() weirSetup {
 	}
 }
 
+// policyMaker makes the policy of a run.
+type policyMaker func(clock *handClock, random *rand.Rand, hold time.Duration) policy
+
 // simulate runs a scenario through a policy.
-func simulate(setup weirSetup, make func(clock *handClock, random *rand.Rand) policy) *weir {
+func simulate(setup weirSetup, make policyMaker) *weir {
 	clock, random := newHandClock(), rand.New(rand.NewPCG(1, 2))
-	w := &weir{weirSetup: setup, clock: clock, random: random, policy: make(clock, random)}
+	w := &weir{weirSetup: setup, clock: clock, random: random, policy: make(clock, random, setup.hold)}
 	w.clients = slices.Repeat([]weirClient{{}}, setup.clients)
 	for i := range w.clients {
 		w.clients[i].nextTry = setup.starts(i, random)
@@ -162,7 +167,7 @@ func (w *weir) pump() {
 		w.waiters = w.waiters[1:]
 	}
 	w.waiters = slices.DeleteFunc(w.waiters, func(waiter *weirWrite) bool {
-		if w.waited(waiter) < weirHold {
+		if w.waited(waiter) < w.hold {
 			return false
 		}
 		w.refuse(waiter.client, w.policy.giveUp(w, waiter.place))
@@ -271,8 +276,8 @@ func (p *onOff) giveUp(*weir, *Place) time.Duration      { return p.answer }
 func (p *onOff) nextCap() int64                          { return weirSegment }
 func (p *onOff) jobBytes(random *rand.Rand) int64        { return weirSegment * (2 + random.Int64N(3)) }
 func (p *onOff) drained(_ int64, retiredBytes int64)     { p.level -= retiredBytes }
-func onOffFor(d time.Duration) func(*handClock, *rand.Rand) policy {
-	return func(*handClock, *rand.Rand) policy { return &onOff{answer: d} }
+func onOffFor(d time.Duration) policyMaker {
+	return func(*handClock, *rand.Rand, time.Duration) policy { return &onOff{answer: d} }
 }
 
 // paceful is ours: a Controller and Turns, used as the engine does.
@@ -281,9 +286,9 @@ type paceful struct {
 	turns      *Turns
 }
 
-func ours(clock *handClock, random *rand.Rand) policy {
+func ours(clock *handClock, random *rand.Rand, hold time.Duration) policy {
 	c := NewController(Options{CapacityBytes: weirTier, Now: clock.Now, Random: random.Float64})
-	return &paceful{controller: c, turns: NewTurns(c, weirHold)}
+	return &paceful{controller: c, turns: NewTurns(c, hold)}
 }
 
 func (p *paceful) reserve(sizeBytes int64) (func(), bool) {
@@ -392,7 +397,7 @@ func (f figures) row(name string) string {
 // segments of 8 MB. On/off with a long fixed Retry-After starves the drain, which shows that the model can tell.
 func TestPoliciesUnderOverload(t *testing.T) {
 	table := []string{tableHead}
-	run := func(name string, setup weirSetup, make func(*handClock, *rand.Rand) policy) (*weir, figures) {
+	run := func(name string, setup weirSetup, make policyMaker) (*weir, figures) {
 		w := simulate(setup, make)
 		f := w.figures()
 		table = append(table, f.row(name))
@@ -409,6 +414,11 @@ func TestPoliciesUnderOverload(t *testing.T) {
 	thousand.clients = 1000
 	thousand.offered = func(int, int) int64 { return weirBatch / 5 }
 	_, many := run("1,000 clients: paced", thousand, ours)
+	brief := overload()
+	brief.clients, brief.hold = 128, 250*time.Millisecond
+	brief.offered = func(int, int) int64 { return weirBatch * 200 / 128 }
+	brief.batch = func(int) int64 { return weirBatch / 2 }
+	_, briefly := run("128 clients, hold 250 ms: paced", brief, ours)
 	t.Logf("\n%s\nrecovery after the halt: %d s", strings.Join(table, "\n"), halted.recovery(150))
 
 	if short.goodput < 0.9 || short.variation < 0.15 {
@@ -419,6 +429,7 @@ func TestPoliciesUnderOverload(t *testing.T) {
 	}
 	paced.meetsGates(t, "200 clients")
 	many.meetsGates(t, "1,000 clients")
+	briefly.meetsGates(t, "hold of 250 ms")
 	if seconds := halted.recovery(150); seconds > 15 {
 		t.Errorf("90 %% of the goodput %d s after the halt, want 15 at most", seconds)
 	}
@@ -440,5 +451,62 @@ func (f figures) meetsGates(t *testing.T, name string) {
 	}
 	if f.refusals > 2 || f.firstReturn < 0.5 || f.p99Wait > weirHold {
 		t.Errorf("%s: %+v, want 2 refusals, first return 0.5, p99 %s", name, f, weirHold)
+	}
+}
+
+// A client that wants less than its share gets it, beside another that wants a hundred times as much over as many
+// connections. Counted as one client with the other, it does not, which shows that it is the line that gives it.
+func TestAModestClientBesideAGreedyOne(t *testing.T) {
+	const modest = 0
+	setup := overload()
+	setup.clients, setup.seconds = 101, 120
+	setup.offered = func(int, int) int64 { return 2_000_000 } // a tenth of the drain each
+	setup.batch = func(int) int64 { return weirBatch / 5 }
+	setup.address = func(client int) string {
+		if client == modest {
+			return "modest"
+		}
+		return "greedy"
+	}
+	share := func(w *weir) float64 {
+		offered := 2_000_000 * float64(setup.seconds-weirWarmUp)
+		return w.clients[modest].admitted / offered
+	}
+	w := simulate(setup, ours)
+	if got := share(w); got < 0.95 {
+		t.Errorf("a modest client gets %.2f of what it wants, want 0.95", got)
+	}
+	if f := w.figures(); f.goodput < 0.9 {
+		t.Errorf("goodput %.2f beside it, want 0.9", f.goodput)
+	}
+	setup.address = func(int) string { return "one" }
+	if got := share(simulate(setup, ours)); got > 0.9 {
+		t.Errorf("without a share of its own it gets %.2f: the test shows nothing", got)
+	}
+}
+
+// Clients with small and with large writes get the same bytes.
+func TestSmallWritesDoNotStarveLargeOnes(t *testing.T) {
+	setup := overload()
+	setup.clients, setup.seconds = 40, 180
+	setup.offered = func(int, int) int64 { return 5_000_000 }
+	setup.batch = func(client int) int64 {
+		if client%2 == 0 {
+			return 50_000
+		}
+		return 2_000_000
+	}
+	w := simulate(setup, ours)
+	var small, large float64
+	for i := range w.clients {
+		if i%2 == 0 {
+			small += w.clients[i].admitted
+		} else {
+			large += w.clients[i].admitted
+		}
+	}
+	t.Logf("small writes %.0f MB, large ones %.0f MB, %+v", small/1e6, large/1e6, w.figures())
+	if index := jain([]float64{small, large}); index < 0.95 {
+		t.Errorf("Jain %.3f between small (%.0f) and large (%.0f), want 0.95", index, small, large)
 	}
 }

@@ -153,14 +153,26 @@ func (t *Turns) expectLocked(p *Place, sealBytes int64, now time.Time) (wait tim
 	s := t.controller.published.Load()
 	all, present := t.line.ahead(p)
 	wait = s.expectedWait(all, sealBytes, now)
-	return wait, wait <= t.hold || s.expectedWait(present, sealBytes, now) <= t.hold/runDry
+	within := t.hold / runDry
+	if p.away {
+		within = t.hold / 2 // it came when it was told to
+	}
+	return wait, wait <= t.hold || s.expectedWait(present, sealBytes, now) <= within
 }
 
 func (t *Turns) refuseLocked(p *Place, sizeBytes int64, wait time.Duration, now time.Time) time.Duration {
-	retryAfter := t.controller.retryAfterWait(wait)
+	retryAfter := t.controller.retryAfterWait(t.comeBack(wait))
 	t.line.leave(p, sizeBytes, now.Add(retryAfter))
 	t.publishLocked()
 	return retryAfter
+}
+
+// comeBack is the time that a refused client is told on average, for a turn that is that far away. A client that is
+// late finds its place kept and is served at once; one that is early by more than the hold is refused again. So the
+// earliest answer, a quarter below the average and rounded down by half a second, is when the wait for the turn begins.
+func (t *Turns) comeBack(wait time.Duration) time.Duration {
+	earliest := wait - t.hold + time.Second/2
+	return max(wait, time.Duration(float64(earliest)/(1-retryJitter)))
 }
 
 func (t *Turns) publishLocked() { t.away.Store(int64(t.line.away)) }
