@@ -286,8 +286,7 @@ func FuzzDecodePayload(f *testing.F) {
 	f.Add(mustAppendPayload(f, gzipPayload(f, text)))
 	f.Add(mustAppendPayload(f, zstdPayload(f, text)))
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		timer := time.AfterFunc(fuzzTimeMax, func() { panic(fmt.Sprintf("decoding %q does not end", payload)) })
-		defer timer.Stop()
+		defer endsInTime(payload)()
 		batch, err := DecodePayload(payload, newNamedBatch)
 		if err != nil {
 			if !errors.Is(err, ErrPayloadDamaged) && !errors.Is(err, ErrPayloadVersion) {

@@ -2,6 +2,7 @@ package load
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -109,6 +110,8 @@ func FuzzLineReader(f *testing.F) {
 	f.Add("m f=\"a\nb\" 1\nm f=1\n")
 	f.Add("m\\\n,t=\"a f=1\n#x\"\nm f=\"\\\"\n\" 1")
 	f.Fuzz(func(t *testing.T, text string) {
+		timer := time.AfterFunc(20*time.Second, func() { panic(fmt.Sprintf("reading %q does not end", text)) })
+		defer timer.Stop()
 		reader := lineReader{source: bufio.NewReader(strings.NewReader(text))}
 		read := 0
 		for {

@@ -3,10 +3,12 @@ package wal
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"io"
 	"strings"
 	"testing"
+	"time"
 )
 
 // reseal gives the group at the start of data the checksums that its content needs, so that the fuzzer gets behind
@@ -29,6 +31,9 @@ func reseal(data []byte) {
 	binary.LittleEndian.PutUint64(footer, uint64(groupCRC(data[:end-footerBytes])))
 }
 
+// fuzzTimeMax bounds one execution: a scan that does not end is a fault like any other.
+const fuzzTimeMax = 20 * time.Second
+
 // FuzzOpenGroup opens a file with arbitrary bytes behind its header. Whatever is accepted must be what the encoder
 // makes of the same frames.
 func FuzzOpenGroup(f *testing.F) {
@@ -43,6 +48,8 @@ func FuzzOpenGroup(f *testing.F) {
 	f.Add(make([]byte, 100), false)
 	f.Add([]byte(overwrite(body, groupHeaderBytes+8, "\xff\xff\xff\xff")), true)
 	f.Fuzz(func(t *testing.T, data []byte, sealed bool) {
+		timer := time.AfterFunc(fuzzTimeMax, func() { panic(fmt.Sprintf("opening %q does not end", data)) })
+		defer timer.Stop()
 		data = append([]byte(nil), data...)
 		if sealed {
 			reseal(data)
