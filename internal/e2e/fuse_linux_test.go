@@ -221,6 +221,30 @@ func (n *faultNode) WrapChild(_ context.Context, child fs.InodeEmbedder) fs.Inod
 	return child
 }
 
+func (n *faultNode) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
+	h, fuseFlags, errno := n.LoopbackNode.Open(ctx, flags)
+	return visible(h), fuseFlags, errno
+}
+
+func (n *faultNode) Create(
+	ctx context.Context, name string, flags, mode uint32, out *fuse.EntryOut,
+) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
+	inode, h, fuseFlags, errno := n.LoopbackNode.Create(ctx, name, flags, mode, out)
+	return inode, visible(h), fuseFlags, errno
+}
+
+// visible keeps the kernel from passing reads and writes on by itself.
+func visible(h fs.FileHandle) fs.FileHandle {
+	if file, ok := h.(*fs.LoopbackFile); ok {
+		return visibleFile{file}
+	}
+	return h
+}
+
+type visibleFile struct{ *fs.LoopbackFile }
+
+func (visibleFile) PassthroughFd() (int, bool) { return 0, false }
+
 func (n *faultNode) Write(
 	ctx context.Context, h fs.FileHandle, data []byte, offset int64,
 ) (uint32, syscall.Errno) {

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -48,7 +47,7 @@ type powered struct {
 	sent     history
 }
 
-func newPowered(t *testing.T, binary string, settings []string) *powered {
+func newPowered(t *testing.T, binary string, sizeBytes int64, settings []string) *powered {
 	t.Helper()
 	outside(t)
 	require(t, "fuse", canMountDisks())
@@ -63,7 +62,7 @@ func newPowered(t *testing.T, binary string, settings []string) *powered {
 	}
 	t.Cleanup(func() { awaitNoLoops(t, fuse) })
 	p.disk, p.keeper = startHelper(t, "disk"), startHelper(t, "keeper")
-	_, err := p.disk.try(t, diskCommand{Operation: "mount", Mount: fuse, SizeBytes: powerCutDiskBytes})
+	_, err := p.disk.try(t, diskCommand{Operation: "mount", Mount: fuse, SizeBytes: sizeBytes})
 	require(t, "fuse", err)
 	p.image = p.disk.within(fuse)
 	format(t, filepath.Join(p.image, "0"))
@@ -82,7 +81,7 @@ func format(t *testing.T, path string) {
 	}
 	// Nothing may be left for the kernel to do after the mount.
 	const later = "lazy_itable_init=0,lazy_journal_init=0,nodiscard"
-	if err := command(mkfs, "-q", "-F", "-b", "4096", "-E", later, path); err != nil {
+	if err := command(mkfs, "-q", "-F", "-b", "4096", "-m", "0", "-E", later, path); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -201,7 +200,7 @@ func cutAgainAndAgain(t *testing.T, settings []string, stream uint64) (*powered,
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newPowered(t, binary, settings)
+	p := newPowered(t, binary, powerCutDiskBytes, settings)
 	random := rand.New(rand.NewPCG(powerCutSeed, stream))
 	counts := map[float64]*cutCount{0: {}, 0.5: {}, 1: {}}
 	for cut := range powerCuts {
@@ -296,13 +295,16 @@ func TestAPowerCutIsNoticedWhereFsyncsAreMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("a disk that lies", func(t *testing.T) { noticesTheCut(t, honest, "lie") })
-	t.Run("a server without fsync", func(t *testing.T) { noticesTheCut(t, withoutFsync(t), "look") })
+	t.Run("a server without fsync", func(t *testing.T) {
+		noticesTheCut(t, variant(t, "internal/vfs/os_linux.go", "unix.Fdatasync(int(fd))",
+			"func() error { _ = unix.Fdatasync; return nil }()"), "look")
+	})
 }
 
 // noticesTheCut cuts the power after a number of acknowledged batches, and requires that they are missed.
 func noticesTheCut(t *testing.T, binary, operation string) {
 	t.Helper()
-	p := newPowered(t, binary, belowTheMerge)
+	p := newPowered(t, binary, powerCutDiskBytes, belowTheMerge)
 	random := rand.New(rand.NewPCG(powerCutSeed, 2))
 	p.on(t, random)
 	s := p.start(t)
@@ -351,40 +353,4 @@ func (p *powered) problems(t *testing.T, s *server) []string {
 		return []string{"the server does not start: " + tail(s.printed(t), printedMax)}
 	}
 	return p.sent.problems(t, s.batches(t))
-}
-
-// withoutFsync builds a server whose fsyncs do nothing.
-func withoutFsync(t *testing.T) string {
-	t.Helper()
-	root, err := filepath.Abs(filepath.Join("..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
-	source := filepath.Join(root, "internal", "vfs", "os_linux.go")
-	text, err := os.ReadFile(source)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const call = "unix.Fdatasync(int(fd))"
-	if strings.Count(string(text), call) != 1 {
-		t.Fatalf("%s has no %s", source, call)
-	}
-	changed := filepath.Join(t.TempDir(), "os_linux.go")
-	lost := strings.Replace(string(text), call, "func() error { _ = unix.Fdatasync; return nil }()", 1)
-	if err := os.WriteFile(changed, []byte(lost), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{source: changed}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	list := filepath.Join(t.TempDir(), "overlay.json")
-	if err := os.WriteFile(list, overlay, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	binary := filepath.Join(t.TempDir(), "lineweir")
-	if err := command("go", "build", "-C", root, "-overlay", list, "-o", binary, "."); err != nil {
-		t.Fatal(err)
-	}
-	return binary
 }

@@ -21,6 +21,7 @@ import (
 const (
 	readyLimit = 3 * time.Minute // for a start, with its recovery
 	stopLimit  = 3 * time.Minute // well above the standard shutdown.timeout
+	sendLimit  = 3 * time.Minute // for one request, which only a server that hangs exceeds
 )
 
 // anyPort is the address of a server that chooses a free port, which no other process can take before it does.
@@ -71,7 +72,9 @@ func launchBinary(t *testing.T, path, address, dataDir string, settings ...strin
 	}
 	cmd.Dir = t.TempDir() // a config.yaml of the working directory would be read
 	cmd.Env = append(foreignEnvironment(), "LINEWEIR_HTTP_LISTEN="+address, "LINEWEIR_DATA_DIR="+dataDir)
-	s := &server{address: address, dataDir: dataDir, client: &http.Client{Transport: &http.Transport{}}}
+	s := &server{
+		address: address, dataDir: dataDir, client: &http.Client{Transport: &http.Transport{}, Timeout: sendLimit},
+	}
 	t.Cleanup(s.client.CloseIdleConnections)
 	s.process = startProcess(t, cmd)
 	if address == anyPort {
@@ -231,6 +234,20 @@ type status struct {
 	Admission struct {
 		Refused map[string]int64 `json:"refused"` // by cause
 	} `json:"admission"`
+	Shards []struct {
+		FlushFailures int64 `json:"flush_failures"`
+	} `json:"shards"`
+	Drain struct {
+		Failures int64 `json:"failures"`
+	} `json:"compaction"`
+}
+
+func (s status) flushFailures() int64 {
+	var sum int64
+	for _, shard := range s.Shards {
+		sum += shard.FlushFailures
+	}
+	return sum
 }
 
 func (s *server) status(t *testing.T) status {

@@ -1,0 +1,283 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// faulty is a server whose data directory lies on a file system that passes requests on, and can fail them.
+type faulty struct {
+	disk     *helper
+	dataDir  string
+	settings []string
+	sent     history
+}
+
+func newFaulty(t *testing.T, settings []string) *faulty {
+	t.Helper()
+	outside(t)
+	require(t, "fuse", canServeFUSE())
+	mount, under := filepath.Join(t.TempDir(), "fuse"), filepath.Join(t.TempDir(), "under")
+	for _, directory := range []string{mount, under} {
+		if err := os.Mkdir(directory, mountPointMode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := &faulty{disk: startHelper(t, "disk"), settings: settings}
+	_, err := f.disk.try(t, diskCommand{Operation: "mount", Mount: mount, Under: under})
+	require(t, "fuse", err)
+	f.dataDir = filepath.Join(f.disk.within(mount), "data")
+	return f
+}
+
+func (f *faulty) start(t *testing.T, binary string) *server {
+	t.Helper()
+	s := launchBinary(t, binary, anyPort, f.dataDir, f.settings...)
+	s.awaitReady(t)
+	return s
+}
+
+func (f *faulty) fail(t *testing.T, next fault) {
+	t.Helper()
+	f.disk.do(t, diskCommand{Operation: "fail", Fault: next})
+}
+
+// healed takes the fault away and returns how many it injected, by kind. None is a mistake of the test.
+func (f *faulty) healed(t *testing.T) map[string]int {
+	t.Helper()
+	f.fail(t, fault{})
+	injected := f.disk.do(t, diskCommand{Operation: "look"}).State.Injected
+	if len(injected) == 0 {
+		t.Error("no fault was injected")
+	}
+	return injected
+}
+
+// write sends a new batch and notes what became of it.
+func (f *faulty) write(t *testing.T, s *server) answer {
+	t.Helper()
+	batch := f.sent.begin()
+	got, err := s.send(t.Context(), http.MethodPost, "/write?db=kill", batchLines(batch))
+	switch {
+	case err != nil:
+		t.Errorf("batch %d: %v", batch, err)
+	case got.status == http.StatusNoContent:
+		f.sent.end(batch, acknowledged)
+	case !strings.Contains(got.body, "outcome_unknown"):
+		f.sent.end(batch, refused)
+	}
+	return got
+}
+
+func (f *faulty) writeAcknowledged(t *testing.T, s *server, batches int) {
+	t.Helper()
+	for range batches {
+		if got := f.write(t, s); got.status != http.StatusNoContent {
+			t.Fatalf("a write was answered %d: %s", got.status, got.body)
+		}
+	}
+}
+
+// failure is one that lineweir can't know the outcome of.
+type failure struct {
+	name  string
+	fault fault
+}
+
+var failures = []failure{
+	{"fsync of the log", fault{On: "fsync", In: "data/wal/", First: 3, Last: 3, Errno: syscall.EIO}},
+	{"write of the log", fault{On: "write", In: "data/wal/", First: 2, Last: 2, Errno: syscall.EIO}},
+	{"full disk under the log", fault{On: "write", In: "data/wal/", First: 2, Last: 2, Errno: syscall.ENOSPC}},
+	{"fsync of the manifest", fault{On: "fsync", In: "data/manifest/", First: 1, Last: 1, Errno: syscall.EIO}},
+	{"write of the manifest", fault{On: "write", In: "data/manifest/", First: 1, Last: 1, Errno: syscall.EIO}},
+}
+
+// TestNoWriteIsAcknowledgedAfterAFailedFsync fails one fsync or write of the log or the manifest; later ones succeed,
+// as a kernel's do that has thrown the pages away. Only a restart may find out what is on the disk.
+func TestNoWriteIsAcknowledgedAfterAFailedFsync(t *testing.T) {
+	outside(t)
+	binary, err := lineweir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range failures {
+		t.Run(f.name, func(t *testing.T) {
+			disk := newFaulty(t, belowTheMerge)
+			s := disk.start(t, binary)
+			disk.writeAcknowledged(t, s, 10)
+			disk.fail(t, f.fault)
+			for _, problem := range disk.afterFailure(t, s) {
+				t.Error(problem)
+			}
+			t.Logf("injected: %v", disk.healed(t))
+			disk.sent.checkAcknowledged(t, s)
+			exitsWithFailure(t, s)
+			s = disk.start(t, binary)
+			disk.sent.check(t, s)
+			disk.writeAcknowledged(t, s, 10)
+			s.seal(t)
+			stored := disk.sent.check(t, s)
+			s.stop(t)
+			checkStoredOnce(t, s, stored)
+		})
+	}
+}
+
+// TestAnIgnoredFsyncErrorIsNoticed takes the protection away: a server that takes no notice of what fdatasync returns
+// goes on, and the test above must say so.
+func TestAnIgnoredFsyncErrorIsNoticed(t *testing.T) {
+	disk := newFaulty(t, belowTheMerge)
+	binary := variant(t, "internal/vfs/os_linux.go", "return errors.Join(err, syncErr)", "return err")
+	s := disk.start(t, binary)
+	disk.fail(t, failures[0].fault)
+	problems := disk.afterFailure(t, s)
+	disk.healed(t)
+	if len(problems) == 0 {
+		t.Fatal("nothing was noticed")
+	}
+	t.Logf("noticed: %s, and %d more", problems[0], len(problems)-1)
+}
+
+// afterFailure writes and seals until something fails, and tells what is wrong with the server after that.
+func (f *faulty) afterFailure(t *testing.T, s *server) (problems []string) {
+	t.Helper()
+	report := func(format string, arguments ...any) { problems = append(problems, fmt.Sprintf(format, arguments...)) }
+	for range 5 {
+		f.write(t, s)
+	}
+	if _, err := s.send(t.Context(), http.MethodPost, "/api/seal?wait=true", ""); err != nil {
+		report("seal: %v", err)
+	}
+	for range 20 {
+		if got := f.write(t, s); got.status != http.StatusServiceUnavailable {
+			report("a write after the failure was answered %d: %s", got.status, got.body)
+		} else if !strings.Contains(got.body, `"read_only"`) {
+			report("a write after the failure was refused without the cause read_only: %s", got.body)
+		}
+	}
+	for _, path := range []string{"/ready", "/health"} {
+		got, err := s.send(t.Context(), http.MethodGet, path, "")
+		if err != nil || got.status != http.StatusServiceUnavailable {
+			report("%s was answered %d %s %v", path, got.status, got.body, err)
+		}
+	}
+	status := s.must(t, http.MethodGet, "/api/status", "", http.StatusOK).body
+	if !strings.Contains(status, `"state":"read_only"`) || !strings.Contains(status, "data/") {
+		report("the status does not name the state and the file: %s", status)
+	}
+	if printed := s.printed(t); !strings.Contains(printed, "read-only until a restart") {
+		report("the log does not say that the server is read-only: %s", tail(printed, printedMax))
+	}
+	return problems
+}
+
+// checkAcknowledged requires that all that was acknowledged is read, and nothing that was refused.
+func (h *history) checkAcknowledged(t *testing.T, s *server) {
+	t.Helper()
+	got := s.batches(t)
+	for batch, outcome := range h.outcomes {
+		present := take(t, got, batch)
+		if outcome != unanswered && !outcome.allows(present) {
+			t.Errorf("batch %d was %s, and %d of its %d points are read", batch, outcome, present, batchPoints)
+		}
+	}
+}
+
+// exitsWithFailure stops the server and requires that its exit status and its last words say what had failed.
+func exitsWithFailure(t *testing.T, s *server) {
+	t.Helper()
+	s.signal(t, syscall.SIGTERM)
+	if code := s.wait(t, stopLimit); code != 1 {
+		t.Errorf("lineweir exited with status %d after a failure, want 1", code)
+	}
+	lines := strings.Split(strings.TrimSpace(s.printed(t)), "\n")
+	last := lines[len(lines)-1]
+	if !strings.HasPrefix(last, "lineweir: ") || !strings.Contains(last, "data/") {
+		t.Errorf("the last line does not say why: %s", last)
+	}
+}
+
+// TestAFlushOutlivesAFailingDisk fails what has a second chance: files of segments, of both levels. Nothing becomes
+// read-only, nothing is lost, and nothing is stored twice.
+func TestAFlushOutlivesAFailingDisk(t *testing.T) {
+	outside(t)
+	binary, err := lineweir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk := newFaulty(t, compacting)
+	s := disk.start(t, binary)
+	for _, f := range []fault{
+		{On: "write", In: "data/l0/", First: 1, Last: 4, Errno: syscall.ENOSPC},
+		{On: "write", In: "data/l0/", First: 2, Last: 3, Errno: syscall.EIO},
+		{On: "fsync", In: "data/l0/", First: 1, Last: 2, Errno: syscall.EIO},
+		{On: "write", In: "data/l1/", First: 1, Last: 4, Errno: syscall.ENOSPC},
+		{On: "write", In: "", First: 1, Last: 50, Short: true},
+	} {
+		disk.fail(t, f)
+		hit := func() int {
+			return disk.disk.do(t, diskCommand{Operation: "look"}).State.Injected[f.kind()]
+		}
+		before := hit()
+		eventually(t, 3*time.Minute, "the fault is injected: "+f.kind(), func() bool {
+			for range 5 {
+				disk.write(t, s) // it may be refused while a flush is tried again
+			}
+			s.seal(t)
+			return hit() > before
+		})
+		disk.sent.check(t, s)
+	}
+	s.seal(t)
+	t.Logf("injected: %v", disk.healed(t))
+	disk.sent.check(t, s)
+	s.stop(t)
+	s = disk.start(t, binary)
+	disk.sent.check(t, s)
+	s.stop(t)
+}
+
+const (
+	slowFsync   = 2 * time.Second
+	slowWriters = 8
+	slowWrites  = 2 // of each writer
+)
+
+// TestASlowDiskOnlySlows lets each fsync take 2 seconds: every write is answered, memory stays bounded, and when the
+// disk is fast again all goes on.
+func TestASlowDiskOnlySlows(t *testing.T) {
+	outside(t)
+	binary, err := lineweir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk := newFaulty(t, compacting)
+	s := disk.start(t, binary)
+	disk.writeAcknowledged(t, s, 10)
+	before := s.usage(t)
+	disk.fail(t, fault{On: "fsync", First: 1, Delay: slowFsync})
+	var writers sync.WaitGroup
+	for range slowWriters {
+		writers.Go(func() {
+			for range slowWrites {
+				if got := disk.write(t, s); got.status != http.StatusNoContent {
+					t.Errorf("a write on a slow disk was answered %d: %s", got.status, got.body)
+				}
+			}
+		})
+	}
+	writers.Wait() // each request has its limit
+	s.seal(t)
+	during := s.usage(t)
+	t.Logf("injected: %v; before: %+v, during: %+v", disk.healed(t), before, during)
+	disk.writeAcknowledged(t, s, 10)
+	disk.sent.check(t, s)
+	s.stop(t)
+}
