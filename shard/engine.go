@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -82,6 +83,7 @@ func Open(o Options) (*Engine, error) {
 	e := &Engine{options: o, logger: o.Logger, schema: newSchema(), admission: newAdmission()}
 	e.retention = newRetention(o.Retention)
 	e.background.kicks, e.state.failed = make(chan struct{}, 1), make(chan struct{})
+	e.state.free.Store(math.MaxInt64) // until the first look
 	if err := o.FS.MkdirAll(o.DataDir, 0o755); err != nil {
 		return nil, fmt.Errorf("create the data directory: %w", err)
 	}

@@ -96,6 +96,9 @@ func (u *usage) addValues(kind segment.Kind, count, textBytes int) {
 	u.cost.Numbers += int64(count)
 }
 
+// unflushedBytes is what the shard's memtables take on disk at worst when they are flushed.
+func (f *Fill) unflushedBytes() int64 { return f.active.cost.Bytes() + f.waiting }
+
 // caps bound one memtable.
 type caps struct {
 	bytes  int64
@@ -108,6 +111,7 @@ type caps struct {
 type Fill struct {
 	active     usage // applied, and reserved by commits that are not applied yet
 	frozen     int   // memtables waiting for their flush
+	waiting    int64 // bytes that those, and held ones, take on disk at worst
 	caps       caps  // of this generation, fixed at its rotation; see pagecache.Controller.Grain
 	frozenMax  int
 	Generation uint64

@@ -78,8 +78,14 @@ func (c *FlushController) publishLocked() {
 
 func (c *FlushController) fillLocked() Fill {
 	o := &c.options
+	waiting := int64(0)
+	for _, memtables := range [...][]*Memtable{c.held, c.frozen} {
+		for _, m := range memtables {
+			waiting += m.usedLocked().cost.Bytes()
+		}
+	}
 	return Fill{
-		active: c.active.usedLocked(), frozen: len(c.frozen), frozenMax: o.Memtable.FrozenMax,
+		active: c.active.usedLocked(), frozen: len(c.frozen), waiting: waiting, frozenMax: o.Memtable.FrozenMax,
 		Generation: c.active.generation,
 		caps:       c.capsOf(c.active.maxBytes),
 	}

@@ -131,6 +131,7 @@ func (e *Engine) flushed(s *shardState, results []FlushResult, took time.Duratio
 		zap.Int64("bytes", bytes), zap.Duration("took", took))
 	e.refreshHeld()
 	e.trimLog()
+	e.watchDisk() // what was in memory has become free space that is gone
 	e.tier.compactor.Wake()
 	e.kick()
 }

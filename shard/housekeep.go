@@ -58,7 +58,7 @@ func (e *Engine) wantPinning() {
 	}
 }
 
-// watchDisk refuses writes while the disk is nearly full, and takes them again when it is not.
+// watchDisk looks at the free space, on which diskLow decides.
 func (e *Engine) watchDisk() {
 	free, err := e.options.FS.FreeBytes(e.options.DataDir)
 	if e.state.diskUnknown.Swap(err != nil) != (err != nil) {
@@ -67,8 +67,8 @@ func (e *Engine) watchDisk() {
 	if err != nil {
 		return
 	}
-	low := free < e.options.DiskReserveBytes
-	if e.state.diskLow.Swap(low) != low {
+	e.state.free.Store(free)
+	if low := e.diskLow(); e.state.diskWasLow.Swap(low) != low {
 		e.logger.Warn("disk space", zap.Bool("low", low), zap.Int64("free_bytes", free),
 			zap.Int64("reserve_bytes", e.options.DiskReserveBytes))
 	}

@@ -23,11 +23,12 @@ const (
 // lifecycle is what the engine can do at all. Readers take no lock.
 type lifecycle struct {
 	refusal atomic.Pointer[BackpressureError] // what every write is told; nil: writes are taken
-	diskLow atomic.Bool
+	free    atomic.Int64                      // bytes of the disk at the last look
 	failed  chan struct{} // closed when the outcome of a durable write became unknown; it stays so until a restart
 
 	// What is tried four times a second and logged once.
 	diskUnknown atomic.Bool
+	diskWasLow  atomic.Bool
 	trimFailing atomic.Bool
 
 	mu     sync.Mutex
@@ -51,10 +52,26 @@ func (e *Engine) notTaking() error {
 	if refusal := e.state.refusal.Load(); refusal != nil {
 		return e.refusal(refusal.Cause, refusal.Detail)
 	}
-	if e.state.diskLow.Load() {
-		return e.refusal(CauseDiskLow, "the disk has less free space than disk.reserve_bytes; writing resumes by itself")
+	if e.diskLow() {
+		return e.refusal(CauseDiskLow, diskLowDetail+"; writing resumes by itself")
 	}
 	return nil
+}
+
+const diskLowDetail = "the disk has less free space than disk.reserve_bytes beside what the memtables will take"
+
+// diskLow reports that the free space is below the reserve once all that is in memory is flushed. So the flush of what
+// was acknowledged leaves the reserve to compaction, which needs room to make room.
+func (e *Engine) diskLow() bool {
+	reserve := e.options.DiskReserveBytes
+	if reserve == 0 {
+		return false
+	}
+	free := e.state.free.Load()
+	for _, s := range e.allShards() {
+		free -= s.Fill().unflushedBytes()
+	}
+	return free < reserve
 }
 
 // refusal makes an error for a cause that no drain rate predicts the end of. Each is jittered on its own.
@@ -109,8 +126,8 @@ func (e *Engine) Ready() error { return e.Unavailable() }
 func (e *Engine) stateNow() (state, reason string) {
 	e.state.mu.Lock()
 	defer e.state.mu.Unlock()
-	if e.state.state == stateReady && e.state.diskLow.Load() {
-		return CauseDiskLow, "free space is below disk.reserve_bytes"
+	if e.state.state == stateReady && e.diskLow() {
+		return CauseDiskLow, diskLowDetail
 	}
 	return e.state.state, e.state.reason
 }

@@ -177,8 +177,8 @@ var keys = []key{
 	},
 	{
 		path: "disk.reserve_bytes", kind: kindBytes, unit: "bytes", standard: "100MB", min: "0", max: "1024GiB",
-		about: "The free space that writes leave on the disk. With less, they are answered 503 with the cause " +
-			"disk_low, while flushes and compaction go on.",
+		about: "The free space that writes leave on the disk, once all that is in memory is flushed. With less, they " +
+			"are answered 503 with the cause disk_low, while flushes and compaction go on. 0 refuses none.",
 		change: "Raise it where other programs share the disk; compaction needs room for its output.",
 	},
 	{

@@ -1,11 +1,14 @@
 package e2e
 
 import (
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,32 +17,33 @@ import (
 )
 
 const (
-	smallDiskBytes = 64 << 20
-	reserveBytes   = 4 << 20 // as in the settings below
+	smallDiskBytes = 96 << 20
+	reserveBytes   = 16 << 20 // as in the settings below
 	lowLimit       = 3 * time.Minute
 )
 
-// smallDisk has memtables that are large beside the reserve: their flush must fit on the disk as well.
+// smallDisk has memtables that are large beside the reserve: what was acknowledged and is not flushed needs room too.
 var smallDisk = []string{
-	"shards=1", "memtable.max_bytes=8MiB", "memtable.frozen_max=2", "wal.file_bytes=1MiB", "page_cache.capacity=64MiB",
-	"disk.reserve_bytes=4MiB",
+	"shards=1", "memtable.max_bytes=16MiB", "memtable.max_age=1s", "memtable.frozen_max=1", "wal.file_bytes=1MiB",
+	"page_cache.capacity=64MiB", "disk.reserve_bytes=16MiB",
 }
 
-// TestALowDiskIsReadOnlyUntilThereIsRoom takes the free space of a real ext4 away and gives it back.
+// TestALowDiskIsReadOnlyUntilThereIsRoom takes the free space of a real ext4 away, in part and all of it, and gives it
+// back.
 func TestALowDiskIsReadOnlyUntilThereIsRoom(t *testing.T) {
-	p, s := onSmallDisk(t)
-	written := &knownHistory{}
-	written.write(t, s)
-	for _, left := range []int64{reserveBytes - 1<<20, 0} { // below the watermark, and nothing at all
+	p, s := onSmallDisk(t, honestBinary(t))
+	written := &fatHistory{}
+	for _, left := range []int64{reserveBytes - 1<<20, 0} {
 		written.write(t, s)
 		ballast := p.fillUp(t, left)
-		refusal := written.writeUntil(t, s, "disk_low")
-		if refusal.header.Get("Retry-After") == "" {
-			t.Errorf("a write on a low disk was refused without Retry-After: %+v", refusal)
-		}
-		ready, err := s.send(t.Context(), http.MethodGet, "/ready", "")
-		if err != nil || ready.status != http.StatusServiceUnavailable || !strings.Contains(ready.body, "disk_low") {
-			t.Errorf("/ready on a low disk: %d %s %v", ready.status, ready.body, err)
+		eventually(t, lowLimit, "/ready says that the disk is low", func() bool {
+			got, err := s.send(t.Context(), http.MethodGet, "/ready", "")
+			return err == nil && got.status == http.StatusServiceUnavailable && strings.Contains(got.body, "disk_low")
+		})
+		refusal := written.try(t, s)
+		if refusal.status != http.StatusServiceUnavailable || !strings.Contains(refusal.body, "disk_low") ||
+			refusal.header.Get("Retry-After") == "" {
+			t.Errorf("a write on a low disk was answered %+v", refusal)
 		}
 		if left > 0 {
 			s.seal(t) // the reserve is for this
@@ -57,17 +61,17 @@ func TestALowDiskIsReadOnlyUntilThereIsRoom(t *testing.T) {
 }
 
 // TestFlushAndCompactionHaveRoomOnADiskThatWritesFilled fills the disk by writing alone. Whatever was acknowledged can
-// be flushed and compacted: no flush and no compaction has ever failed.
+// be flushed and compacted: no flush and no compaction has failed.
 func TestFlushAndCompactionHaveRoomOnADiskThatWritesFilled(t *testing.T) {
-	p, s := onSmallDisk(t)
-	s.drain(t, true) // so that the disk fills before the tier does
-	written := &knownHistory{}
+	p, s := onSmallDisk(t, honestBinary(t))
+	s.drain(t, true) // so that the disk fills before the tier is merged
+	written := &fatHistory{}
 	refusal := written.writeUntil(t, s, "disk_low")
-	t.Logf("%d points, then %s", written.points, refusal.body)
 	s.seal(t)
+	t.Logf("%d bytes were accepted, then %s; %d of the disk are free", written.text.Len(), refusal.body, p.freeBytes(t))
 	s.drain(t, false)
-	eventually(t, lowLimit, "all is compacted, and writing resumes by itself", func() bool {
-		return s.status(t).Tier.Segments == 0 && written.try(t, s).status == 204
+	eventually(t, lowLimit, "compaction makes room, and writing resumes by itself", func() bool {
+		return len(s.files(t, "l1")) > 0 && written.try(t, s).status == 204
 	})
 	written.check(t, s)
 	if got := s.status(t); got.Drain.Failures > 0 || got.flushFailures() > 0 {
@@ -77,14 +81,60 @@ func TestFlushAndCompactionHaveRoomOnADiskThatWritesFilled(t *testing.T) {
 	p.off(t, s)
 }
 
-func onSmallDisk(t *testing.T) (*powered, *server) {
+// TestWhatIsInMemoryCountsAgainstTheDisk requires that a write is refused when the flush of what is in memory would
+// leave less than the reserve; a server that looks at the free space alone takes it.
+func TestWhatIsInMemoryCountsAgainstTheDisk(t *testing.T) {
+	writeBesideFullMemory(t, honestBinary(t), func(written *fatHistory, s *server) {
+		eventually(t, lowLimit, "a write is refused with disk_low", func() bool {
+			got := written.send(t, s, 1)
+			return got.status == http.StatusServiceUnavailable && strings.Contains(got.body, "disk_low")
+		})
+	})
+	careless := variant(t, "shard/lifecycle.go", "free -= s.Fill().unflushedBytes()", "_ = s.Fill()")
+	writeBesideFullMemory(t, careless, func(written *fatHistory, s *server) {
+		for range 50 { // for a second: it looks at the disk four times
+			if got := written.send(t, s, 1); got.status != http.StatusNoContent {
+				t.Fatalf("without the protection a write was answered %d: %s", got.status, got.body)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	})
+}
+
+// writeBesideFullMemory fills a memtable to more than half, leaves half as much more than the reserve free on the
+// disk, and writes.
+func writeBesideFullMemory(t *testing.T, binary string, write func(*fatHistory, *server)) {
+	t.Helper()
+	p, s := onSmallDisk(t, binary, "memtable.max_age=1h")
+	written := &fatHistory{}
+	for written.text.Len() < 10<<20 {
+		written.write(t, s)
+	}
+	ballast := p.fillUp(t, reserveBytes+5<<20)
+	write(written, s)
+	s.seal(t)
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, lowLimit, "writing resumes by itself", func() bool { return written.try(t, s).status == 204 })
+	written.check(t, s)
+	s.stop(t)
+	p.off(t, s)
+}
+
+func honestBinary(t *testing.T) string {
 	t.Helper()
 	outside(t)
 	binary, err := lineweir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newPowered(t, binary, smallDiskBytes, smallDisk)
+	return binary
+}
+
+func onSmallDisk(t *testing.T, binary string, settings ...string) (*powered, *server) {
+	t.Helper()
+	p := newPowered(t, binary, smallDiskBytes, slices.Concat(smallDisk, settings))
 	p.on(t, rand.New(rand.NewPCG(powerCutSeed, 3)))
 	return p, p.start(t)
 }
@@ -123,32 +173,50 @@ func (p *powered) freeBytes(t *testing.T) int64 {
 	return int64(stat.Bavail) * stat.Bsize
 }
 
-// knownHistory is what a server has accepted of knownLines.
-type knownHistory struct {
-	sent   int
-	points int
-	text   strings.Builder
+// fatHistory is what a server has accepted of fatLines.
+type fatHistory struct {
+	sent int // points
+	text strings.Builder
 }
 
-const knownBody = 500 // points
+const (
+	fatBody      = 100 // points
+	fatTextBytes = 1000
+)
+
+// fatLines makes points of one string that hardly compresses. Points of different numbers differ in time.
+func fatLines(from, n int) string {
+	var seed [32]byte
+	binary.LittleEndian.PutUint64(seed[:], uint64(from))
+	random := rand.NewChaCha8(seed)
+	var text strings.Builder
+	noise := make([]byte, fatTextBytes/2)
+	for i := from; i < from+n; i++ {
+		_, _ = random.Read(noise)
+		fmt.Fprintf(&text, "fat i=%di,text=\"%x\" %d\n", i, noise, 1_700_000_000_000_000_000+int64(i))
+	}
+	return text.String()
+}
 
 // try sends the next body.
-func (h *knownHistory) try(t *testing.T, s *server) answer {
+func (h *fatHistory) try(t *testing.T, s *server) answer { return h.send(t, s, fatBody) }
+
+// send sends the next points.
+func (h *fatHistory) send(t *testing.T, s *server, points int) answer {
 	t.Helper()
-	lines := knownLines(h.sent, knownBody)
-	h.sent += knownBody
+	lines := fatLines(h.sent, points)
+	h.sent += points
 	got, err := s.send(t.Context(), http.MethodPost, "/write?db=weir", lines)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got.status == http.StatusNoContent {
 		h.text.WriteString(lines)
-		h.points += knownBody
 	}
 	return got
 }
 
-func (h *knownHistory) write(t *testing.T, s *server) {
+func (h *fatHistory) write(t *testing.T, s *server) {
 	t.Helper()
 	if got := h.try(t, s); got.status != http.StatusNoContent {
 		t.Fatalf("a write was answered %d: %s", got.status, got.body)
@@ -156,7 +224,7 @@ func (h *knownHistory) write(t *testing.T, s *server) {
 }
 
 // writeUntil sends bodies until one is refused for the cause.
-func (h *knownHistory) writeUntil(t *testing.T, s *server, cause string) answer {
+func (h *fatHistory) writeUntil(t *testing.T, s *server, cause string) answer {
 	t.Helper()
 	for deadline := time.Now().Add(lowLimit); time.Now().Before(deadline); {
 		got := h.try(t, s)
@@ -171,11 +239,11 @@ func (h *knownHistory) writeUntil(t *testing.T, s *server, cause string) answer 
 	return answer{}
 }
 
-func (h *knownHistory) check(t *testing.T, s *server) {
+func (h *fatHistory) check(t *testing.T, s *server) {
 	t.Helper()
 	want, err := parsePoints(h.text.String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "stored", s.scan(t, "weir", "known"), want)
+	same(t, "stored", s.scan(t, "weir", "fat"), want)
 }

@@ -181,7 +181,7 @@ func (f *faulty) afterFailure(t *testing.T, s *server) (problems []string) {
 // checkAcknowledged requires that all that was acknowledged is read, and nothing that was refused.
 func (h *history) checkAcknowledged(t *testing.T, s *server) {
 	t.Helper()
-	got := s.batches(t)
+	got := s.batches(t, "kill")
 	for batch, outcome := range h.outcomes {
 		present := take(t, got, batch)
 		if outcome != unanswered && !outcome.allows(present) {
@@ -254,6 +254,7 @@ const (
 // disk is fast again all goes on.
 func TestASlowDiskOnlySlows(t *testing.T) {
 	outside(t)
+	t.Parallel() // it sleeps
 	binary, err := lineweir()
 	if err != nil {
 		t.Fatal(err)
@@ -276,6 +277,9 @@ func TestASlowDiskOnlySlows(t *testing.T) {
 	writers.Wait() // each request has its limit
 	s.seal(t)
 	during := s.usage(t)
+	if more := during.ResidentBytes - before.ResidentBytes; more > 256<<20 {
+		t.Errorf("a slow disk takes %.0f bytes of memory more", more)
+	}
 	t.Logf("injected: %v; before: %+v, during: %+v", disk.healed(t), before, during)
 	disk.writeAcknowledged(t, s, 10)
 	disk.sent.check(t, s)

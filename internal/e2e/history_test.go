@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"strings"
@@ -19,9 +20,13 @@ const (
 
 // history is the outcome of every batch that was sent, by the batch's number.
 type history struct {
+	database string // "" stands for kill
+
 	mu       sync.Mutex
 	outcomes []outcome
 }
+
+func (h *history) name() string { return cmp.Or(h.database, "kill") }
 
 func (h *history) begin() int {
 	h.mu.Lock()
@@ -63,7 +68,7 @@ func (h *history) checkCount(t *testing.T, s *server) {
 	stored := 0
 	each := map[string]int{}
 	for _, measurement := range batchMeasurements {
-		each[measurement] = s.count(t, "kill", measurement)
+		each[measurement] = s.count(t, h.name(), measurement)
 		stored += each[measurement]
 	}
 	least := counts[acknowledged] * batchPoints
@@ -77,7 +82,7 @@ func (h *history) checkCount(t *testing.T, s *server) {
 // check compares every stored point with the batches, and returns how many there are.
 func (h *history) check(t *testing.T, s *server) int {
 	t.Helper()
-	got := s.batches(t)
+	got := s.batches(t, h.name())
 	stored := len(got)
 	for _, problem := range h.problems(t, got) {
 		t.Error(problem)
@@ -86,12 +91,12 @@ func (h *history) check(t *testing.T, s *server) int {
 }
 
 // batches returns the points of all batches that the server has. A database that doesn't exist yet has none.
-func (s *server) batches(t *testing.T) points {
+func (s *server) batches(t *testing.T, database string) points {
 	t.Helper()
 	got := points{}
 	for _, measurement := range batchMeasurements {
-		if s.count(t, "kill", measurement) > 0 {
-			maps.Copy(got, s.scan(t, "kill", measurement))
+		if s.count(t, database, measurement) > 0 {
+			maps.Copy(got, s.scan(t, database, measurement))
 		}
 	}
 	return got

@@ -352,5 +352,5 @@ func (p *powered) problems(t *testing.T, s *server) []string {
 	if !ready {
 		return []string{"the server does not start: " + tail(s.printed(t), printedMax)}
 	}
-	return p.sent.problems(t, s.batches(t))
+	return p.sent.problems(t, s.batches(t, "kill"))
 }
