@@ -24,7 +24,7 @@ const (
 type lifecycle struct {
 	refusal atomic.Pointer[BackpressureError] // what every write is told; nil: writes are taken
 	free    atomic.Int64                      // bytes of the disk at the last look
-	failed  chan struct{} // closed when the outcome of a durable write became unknown; it stays so until a restart
+	failed  chan struct{}                     // closed when the outcome of a durable write became unknown; it stays so until a restart
 
 	// What is tried four times a second and logged once.
 	diskUnknown atomic.Bool
