@@ -23,8 +23,8 @@ const (
 // lifecycle is what the engine can do at all. Readers take no lock.
 type lifecycle struct {
 	refusal atomic.Pointer[BackpressureError] // what every write is told; nil: writes are taken
+	failed  chan struct{}                     // closed when the outcome of a durable write became unknown
 	free    atomic.Int64                      // bytes of the disk at the last look
-	failed  chan struct{}                     // closed when the outcome of a durable write became unknown; it stays so until a restart
 
 	// What is tried four times a second and logged once.
 	diskUnknown atomic.Bool
