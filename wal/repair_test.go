@@ -2,6 +2,7 @@ package wal
 
 import (
 	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -147,5 +148,38 @@ func TestAGapIsReadAsOne(t *testing.T) {
 	}
 	if !slices.Equal(sequences, []uint64{100, 101, 102}) || st.sequence != 110 {
 		t.Errorf("got frames %v and the next is %d, want 110", sequences, st.sequence)
+	}
+}
+
+// A length that is damaged is never believed, even under a checksum that is right: neither a start nor a check nor a
+// repair takes more memory than a file has bytes, by far.
+func TestNoDamagedLengthTakesMemory(t *testing.T) {
+	files, offsets := oneFile(t)
+	content := files[fileName(1)]
+	file, err := decodeFileHeader([]byte(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const allowedBytes = 32 << 20
+	for _, length := range []uint32{1 << 20, 1 << 30, 0xfffffff8} {
+		for _, offset := range offsets[:len(offsets)-1] {
+			header, intact := decodeGroupHeader([]byte(content)[offset:], file)
+			if !intact {
+				t.Fatalf("no group at %d", offset)
+			}
+			header.BodyBytes, header.Frames = length, length
+			disk := restore(t, with(files, fileName(1), overwrite(content, offset, string(header.append(nil)))))
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, checkErr := Check(disk, testDir, Known{})
+			_, planErr := PlanRepair(disk, testDir, Known{Written: 7})
+			if l, err := Open(smallOptions(disk)); err == nil {
+				closeLog(t, l)
+			}
+			runtime.ReadMemStats(&after)
+			if taken := after.TotalAlloc - before.TotalAlloc; taken > allowedBytes || checkErr != nil || planErr != nil {
+				t.Errorf("length %d at %d: %d bytes were taken, %v, %v", length, offset, taken, checkErr, planErr)
+			}
+		}
 	}
 }
