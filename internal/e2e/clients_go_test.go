@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -10,8 +9,8 @@ import (
 // goClients builds the program of testdata/clients/go once, and returns its path.
 var goClients = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(scratch, "goclients")
-	return path, run(exec.Command("go", "build", "-C", filepath.Join(repository, "testdata", "clients", "go"),
-		"-mod=readonly", "-o", path, "."))
+	return path, fetch(nil, "go", "build", "-C",
+		filepath.Join(repository, "testdata", "clients", "go"), "-mod=readonly", "-o", path, ".")
 })
 
 // goDrivers are the client libraries in Go.

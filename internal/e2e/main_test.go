@@ -51,6 +51,20 @@ func run(cmd *exec.Cmd) error {
 	return nil
 }
 
+// fetch runs a tool that may ask a registry, three times if need be: a bad moment of the network is no fault of the
+// product, and what was fetched already is kept.
+func fetch(environment []string, name string, arguments ...string) error {
+	var err error
+	for range 3 {
+		cmd := exec.Command(name, arguments...)
+		cmd.Env = append(os.Environ(), environment...)
+		if err = run(cmd); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
 // installNode copies a package of Node.js and installs what its lock file pins, and returns the directory of the copy.
 func installNode(name, from string) (string, error) {
 	if err := found("node", "npm"); err != nil {
@@ -72,7 +86,7 @@ func installNode(name, from string) (string, error) {
 			return "", err
 		}
 	}
-	return dir, command("npm", "ci", "--prefix", dir, "--ignore-scripts", "--no-audit", "--no-fund")
+	return dir, fetch(nil, "npm", "ci", "--prefix", dir, "--ignore-scripts", "--no-audit", "--no-fund")
 }
 
 func copyFile(to, from string) error {

@@ -26,10 +26,8 @@ const (
 // telegraf builds the agent that testdata/telegraf pins, once, and returns its path.
 var telegraf = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(scratch, "telegraf")
-	cmd := exec.Command("go", "build", "-C", filepath.Join("..", "..", "testdata", "telegraf"), "-mod=readonly",
-		"-tags", telegrafTags, "-o", path, telegrafModule+"/cmd/telegraf")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	return path, run(cmd)
+	return path, fetch([]string{"CGO_ENABLED=0"}, "go", "build", "-C", filepath.Join(repository, "testdata", "telegraf"),
+		"-mod=readonly", "-tags", telegrafTags, "-o", path, telegrafModule+"/cmd/telegraf")
 })
 
 // telegrafConfig makes each output flush twice a second what the inputs make. A batch fits a memtable of tinyTier. The
