@@ -19,6 +19,8 @@ type loadCommands struct {
 	Run    loadRunCommand    `cmd:"" default:"withargs" help:"Load a server; load without a command does this."`
 	Report loadReportCommand `cmd:"" help:"Set the reports of several runs side by side."`
 	Suite  loadSuiteCommand  `cmd:"" help:"Start servers, load them full, and judge what they do by the gates."`
+
+	Benchmarks loadBenchmarksCommand `cmd:"" help:"Make a document of what suite and reports say."`
 }
 
 func (loadCommands) Help() string {

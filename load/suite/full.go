@@ -14,20 +14,17 @@ import (
 // fillLimit bounds how long a tier may take to fill.
 const fillLimit = 3 * time.Minute
 
-// fill pauses compaction and writes batches of each of the sizes, one size after the other, until one of every size
-// was refused.
-func (b *bench) fill(ctx context.Context, s *server, batches ...int) error {
+// fill pauses compaction and writes batches until one is refused for want of room in the tier.
+func (b *bench) fill(ctx context.Context, s *server, batch int) error {
 	if err := s.pause(ctx, true); err != nil {
 		return err
 	}
-	for _, batch := range batches {
-		err := s.poll(ctx, fillLimit, "a write is refused", func() (bool, error) {
-			report, err := b.load(ctx, b.fillOptions(s, batch))
-			return err == nil && refusedByTier(report), err
-		})
-		if err != nil {
-			return fmt.Errorf("fill the tier with batches of %d: %w", batch, err)
-		}
+	err := s.poll(ctx, fillLimit, "a write is refused", func() (bool, error) {
+		report, err := b.load(ctx, b.fillOptions(s, batch))
+		return err == nil && refusedByTier(report), err
+	})
+	if err != nil {
+		return fmt.Errorf("fill the tier with batches of %d: %w", batch, err)
 	}
 	return nil
 }
@@ -39,33 +36,36 @@ func refusedByTier(r *load.Report) bool {
 	return slices.ContainsFunc(r.Answers, func(a load.AnswerCount) bool { return a.Cause == causeTier })
 }
 
-// block fills the tier and then every memtable to its last row.
-func (b *bench) block(ctx context.Context, s *server, batches ...int) error {
-	if err := b.fill(ctx, s, batches...); err != nil {
-		return err
-	}
+// block fills the tier and every memtable to its last row: with ever smaller batches, down to one point.
+func (b *bench) block(ctx context.Context, s *server, batch int) error {
 	return s.poll(ctx, fillLimit, "every shard is blocked", func() (bool, error) {
-		o := b.fillOptions(s, 1)
-		o.Refusals.Policy = load.Drop // a point of another series may still fit
-		if _, err := b.load(ctx, o); err != nil {
-			return false, err
+		for _, size := range []int{batch, batch / 10, 1} {
+			if err := b.fill(ctx, s, size); err != nil {
+				return false, err
+			}
 		}
 		now, err := s.status(ctx)
 		return err == nil && now.blocked() == len(now.Shards), err
 	})
 }
 
-// fillOptions write for a moment, and come back soon when refused: not every refusal is for want of room in the tier.
+// fillOptions write new points for a moment, and come back soon when refused: not every refusal is for want of room in
+// the tier.
 func (b *bench) fillOptions(s *server, batch int) load.Options {
+	b.fills++
 	o := b.options(s)
 	o.Workload.Batch = batch
-	o.Pace = load.Pace{Writers: 1, Points: int64(max(fillBatches*batch, 2*seriesCount)), Duration: time.Second}
-	o.Refusals = load.Refusals{Policy: load.Retry, Delay: 5 * time.Millisecond, Buffer: 1}
+	o.Workload.Start = o.Workload.Start.AddDate(2, 0, b.fills)
+	o.Pace = load.Pace{Writers: 4, Points: int64(max(fillBatches*batch, seriesCount)), Duration: time.Second}
+	o.Refusals = load.Refusals{Policy: load.Retry, Delay: 2 * time.Millisecond, Buffer: 1}
+	if batch == 1 { // the next point may be of another shard, where it fits
+		o.Refusals.Policy = load.Drop
+	}
 	return o
 }
 
 // fillBatches bound what is made for one moment of filling.
-const fillBatches = 32
+const fillBatches = 16
 
 // fewSegments are so few of a measurement that compaction leaves them be for a while.
 const fewSegments = 3
@@ -184,7 +184,7 @@ func measureRefusals(ctx context.Context, b *bench) (*outcome, error) {
 	// Without a hold no refusal waits, and none is paid for by a pause.
 	atOnce := serverSettings(flat.tierBytes, flat.memtableBytes, sharply, "admission.max_wait=0s")
 	err = b.with(ctx, atOnce, false, func(s *server) error {
-		err := b.block(ctx, s, flat.batch, flat.batch/10)
+		err := b.block(ctx, s, flat.batch)
 		if err != nil {
 			return err
 		}

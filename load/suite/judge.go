@@ -58,6 +58,19 @@ func (s stretch) lowestShare() float64 {
 	return lowest / mean
 }
 
+// medianP99 is the p99 of the admitted in the second in the middle: where stalls of the machine, which the p99 of all
+// shows, leave no trace.
+func (s stretch) medianP99() float64 {
+	var all []float64
+	for i := range s {
+		all = append(all, s[i].AdmittedP99)
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	return median(all)
+}
+
 // refusedShare is the refusals among the answers of a stretch, whose batches have one size. Where nothing was answered
 // it is 1: nobody was served.
 func (s stretch) refusedShare(batch int) float64 {

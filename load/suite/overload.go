@@ -122,9 +122,20 @@ func measureOverload(ctx context.Context, b *bench) (*outcome, error) {
 	return out, errors.Join(err, started.remove())
 }
 
+// crowdMax bounds how many writers there are.
+const crowdMax = 1500
+
+// crowd is how many writers keep up at 10 × though each of their writes is held as long as may be. With fewer, a write
+// would be late because its client still waited for the one before: that would measure the queues of the clients.
+func (b *bench) crowd() int {
+	batchesHeld := overloadFactor * b.maximum / float64(b.form.batch) * hold.Seconds()
+	return min(crowdMax, max(b.form.writers, int(1.25*batchesHeld)))
+}
+
 // overloadOf loads the server and reads back what it acknowledged.
 func (b *bench) overloadOf(ctx context.Context, s *server, out *outcome) error {
 	o := b.overload(s, load.Profile{{Factor: overloadFactor, Duration: b.form.overload}})
+	o.Pace.Writers = b.crowd()
 	o.Verify = true
 	report, err := b.load(ctx, o)
 	if report == nil || report.Verified == nil {
@@ -148,9 +159,11 @@ func (b *bench) overloadOf(ctx context.Context, s *server, out *outcome) error {
 		"goodput_variation":    judged.variation(),
 		"lowest_second_share":  judged.lowestShare(),
 		"admitted_p99_seconds": report.Admitted.P99, "admitted_p50_seconds": report.Admitted.P50,
-		"admitted_max_seconds": report.Admitted.Max,
-		"group_commit_seconds": commit, "hold_and_commits_seconds": hold.Seconds() + 2*commit,
+		"admitted_max_seconds": report.Admitted.Max, "admitted_p90_seconds": report.Admitted.P90,
+		"median_second_p99_seconds": judged.medianP99(),
+		"group_commit_seconds":      commit, "hold_and_commits_seconds": hold.Seconds() + 2*commit,
 		"first_return_share": report.AdmittedAtFirstReturn(), "refusals_per_admission": report.RefusalsPerAdmission(),
+		"writers": float64(o.Pace.Writers), "late_points": float64(report.Totals.Late),
 		"refusals": float64(report.Totals.Refusals), "refused_p99_seconds": report.Refused.P99,
 		"jain":                report.Jain(),
 		"acknowledged_points": float64(verified.Acknowledged),

@@ -108,7 +108,7 @@ func number(figure float64) string {
 }
 
 func (p *printer) table(results []Result) {
-	if p.err != nil {
+	if p.err != nil || len(results) == 0 {
 		return
 	}
 	w := tabwriter.NewWriter(p.to, 0, 0, 2, ' ', 0)

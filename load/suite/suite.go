@@ -76,6 +76,7 @@ type bench struct {
 	progress func(load.Progress)
 	maximum  float64 // points per second; 0: not measured yet
 	seals    float64 // per second at the maximum
+	fills    int     // runs that filled a tier, each with points of its own days
 }
 
 // Validate returns every problem at once, each an ErrUsage.
