@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -447,21 +448,19 @@ func TestExpectContinue(t *testing.T) {
 
 // TestADeadlineOfTheBodyEndsWithIt holds a write back for longer than its body may take.
 func TestADeadlineOfTheBodyEndsWithIt(t *testing.T) {
-	const timeout = 30 * time.Millisecond
-	h := newTestHandler(t, func(o *Options) { o.Limits.BodyTimeout = timeout })
-	f := fake(h)
-	held := make(chan error, 1)
-	h.committer = &contextCommitter{fakeEngine: f, held: held, hold: 3 * timeout}
-	server := httptest.NewServer(h)
-	defer server.Close()
-	response, err := http.Post(server.URL+"/write?db=d", "text/plain", strings.NewReader("m v=1i 1"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = response.Body.Close()
-	if err := <-held; err != nil || response.StatusCode != http.StatusNoContent {
-		t.Errorf("got %d and %v, want 204 and a context that lives", response.StatusCode, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		h := newTestHandler(t)
+		held := make(chan error, 1)
+		h.committer = &contextCommitter{fakeEngine: fake(h), held: held, hold: 3 * h.options.Limits.BodyTimeout}
+		listener := newPipeListener()
+		serve(t, h, listener)
+		c := listener.dial(t)
+		response, _ := exchange(t, c, c.answers,
+			"POST /write?db=d HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\nm v=1i 1")
+		if err := <-held; err != nil || response.StatusCode != http.StatusNoContent {
+			t.Errorf("got %d and %v, want 204 and a context that lives", response.StatusCode, err)
+		}
+	})
 }
 
 // stepReader yields a text in small steps, and looks at the claim before each of them.

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -127,45 +128,53 @@ func TestWritesOverTLS(t *testing.T) {
 
 // TestABrokenStreamBreaksNoOther lets one request of a connection stall, and sends others meanwhile and afterwards.
 func TestABrokenStreamBreaksNoOther(t *testing.T) {
-	pair := newKeyPair(t, 1)
-	h := newTestHandler(t, func(o *Options) { o.Limits.BodyTimeout = 200 * time.Millisecond })
-	listener := loopback(t)
-	serve(t, h, listener, newKeyFiles(t, pair).use)
-	client := newSecureClient(t, pair, true)
-	address := "https://" + listener.Addr().String()
-	post := func(body io.Reader) *http.Response {
-		response, err := client.Post(address+"/write?db=d", "text/plain", body)
-		if err != nil {
-			t.Error(err)
-			return &http.Response{Body: http.NoBody}
+	synctest.Test(t, func(t *testing.T) {
+		pair := newKeyPair(t, 1)
+		h := newTestHandler(t)
+		listener := newPipeListener()
+		serve(t, h, listener, newKeyFiles(t, pair).use)
+		client := newSecureClient(t, pair, true)
+		client.Transport.(*http.Transport).DialContext = func(context.Context, string, string) (net.Conn, error) {
+			return listener.dial(t), nil
 		}
-		_ = response.Body.Close()
-		return response
-	}
-	body, writer := io.Pipe()
-	stalled := make(chan *http.Response)
-	go func() { stalled <- post(body) }()
-	if _, err := io.WriteString(writer, "m v=1i 1\nm v="); err != nil {
-		t.Fatal(err)
-	}
-	for range 10 {
-		if got := post(strings.NewReader("m v=2i 2")).StatusCode; got != http.StatusNoContent {
-			t.Errorf("beside the stalled request: got %d, want 204", got)
+		post := func(body io.Reader) *http.Response {
+			response, err := client.Post("https://lineweir.test/write?db=d", "text/plain", body)
+			if err != nil {
+				t.Error(err)
+				return &http.Response{Body: http.NoBody}
+			}
+			_ = response.Body.Close()
+			return response
 		}
-	}
-	if got := (<-stalled); got.StatusCode != http.StatusServiceUnavailable || got.Header.Get("Retry-After") == "" {
-		t.Errorf("the stalled request: got %d %v, want 503", got.StatusCode, got.Header)
-	}
-	_ = writer.Close()
-	if got := post(strings.NewReader("m v=3i 3")).StatusCode; got != http.StatusNoContent {
-		t.Errorf("after the stalled request: got %d, want 204", got)
-	}
-	if open := h.connections.open.Load(); open != 1 {
-		t.Errorf("%d connections are open, want the one", open)
-	}
-	if got := points(t, h, "d", "m"); len(got) != 2 {
-		t.Errorf("got points %q, want two, and none of the stalled request", got)
-	}
+		body, writer := io.Pipe()
+		stalled := make(chan *http.Response)
+		start := time.Now()
+		go func() { stalled <- post(body) }()
+		if _, err := io.WriteString(writer, "m v=1i 1\nm v="); err != nil {
+			t.Fatal(err)
+		}
+		for range 10 {
+			if got := post(strings.NewReader("m v=2i 2")).StatusCode; got != http.StatusNoContent {
+				t.Errorf("beside the stalled request: got %d, want 204", got)
+			}
+		}
+		if took := time.Since(start); took >= h.options.Limits.BodyTimeout {
+			t.Errorf("the others waited for the stalled request, %s", took)
+		}
+		if got := (<-stalled); got.StatusCode != http.StatusServiceUnavailable || got.Header.Get("Retry-After") == "" {
+			t.Errorf("the stalled request: got %d %v, want 503", got.StatusCode, got.Header)
+		}
+		_ = writer.Close()
+		if got := post(strings.NewReader("m v=3i 3")).StatusCode; got != http.StatusNoContent {
+			t.Errorf("after the stalled request: got %d, want 204", got)
+		}
+		if open := h.connections.open.Load(); open != 1 {
+			t.Errorf("%d connections are open, want the one", open)
+		}
+		if got := points(t, h, "d", "m"); len(got) != 2 {
+			t.Errorf("got points %q, want two, and none of the stalled request", got)
+		}
+	})
 }
 
 // TestConnectionsBeyondTheLimitAreAnsweredOverTLS is TestConnectionsBeyondTheLimitAreAnswered for both protocols.
