@@ -134,7 +134,9 @@ func TestABrokenStreamBreaksNoOther(t *testing.T) {
 		listener := newPipeListener()
 		serve(t, h, listener, newKeyFiles(t, pair).use)
 		client := newSecureClient(t, pair, true)
+		dialed := 0
 		client.Transport.(*http.Transport).DialContext = func(context.Context, string, string) (net.Conn, error) {
+			dialed++
 			return listener.dial(t), nil
 		}
 		post := func(body io.Reader) *http.Response {
@@ -168,8 +170,8 @@ func TestABrokenStreamBreaksNoOther(t *testing.T) {
 		if got := post(strings.NewReader("m v=3i 3")).StatusCode; got != http.StatusNoContent {
 			t.Errorf("after the stalled request: got %d, want 204", got)
 		}
-		if open := h.connections.open.Load(); open != 1 {
-			t.Errorf("%d connections are open, want the one", open)
+		if open := h.connections.open.Load(); open != 1 || dialed != 1 {
+			t.Errorf("%d connections of %d are open, want the one", open, dialed)
 		}
 		if got := points(t, h, "d", "m"); len(got) != 2 {
 			t.Errorf("got points %q, want two, and none of the stalled request", got)
