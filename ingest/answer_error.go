@@ -123,8 +123,10 @@ func describe(err error) failure {
 		}
 	case errors.As(err, &tooLarge):
 		return describeTooLarge(tooLarge)
-	case errors.Is(err, ErrTooManyLines), errors.Is(err, ErrTooManyPoints):
-		return describeTooMany(err)
+	case errors.Is(err, ErrTooManyLines):
+		return describeTooMany(ErrTooManyLines, reasonTooManyLines)
+	case errors.Is(err, ErrTooManyPoints):
+		return describeTooMany(ErrTooManyPoints, reasonTooManyPoints)
 	case errors.As(err, &method):
 		return failure{
 			status: http.StatusMethodNotAllowed, reason: reasonRequest, message: err.Error(), allow: method.allow,
@@ -164,15 +166,11 @@ func describeTooLarge(err *shard.TooLargeError) failure {
 }
 
 // describeTooMany tells a client to split a body that has more lines or points than allowed.
-func describeTooMany(err error) failure {
-	f := failure{
-		status: http.StatusRequestEntityTooLarge, reason: reasonTooManyLines,
+func describeTooMany(err error, reason string) failure {
+	return failure{
+		status: http.StatusRequestEntityTooLarge, reason: reason,
 		message: err.Error() + "; nothing of it is stored; send fewer lines at once",
 	}
-	if errors.Is(err, ErrTooManyPoints) {
-		f.reason = reasonTooManyPoints
-	}
-	return f
 }
 
 // isBackpressure reports whether an error is one that goes away.

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"lineweir/internal/auth"
 )
 
 // shape is the form in which an API tells errors.
@@ -75,7 +77,7 @@ func (s shape) answer(f failure) reply {
 	if f.status == http.StatusUnauthorized {
 		header.Set("WWW-Authenticate", `Basic realm="lineweir"`) // so browsers ask for a token
 	}
-	message := s.message(f)
+	message := auth.Redact(s.message(f))
 	if s == shapeV1 {
 		header.Set("X-Influxdb-Error", headerText(message))
 	}
@@ -98,7 +100,9 @@ func (s shape) body(f failure, message string, retrySeconds int) any {
 		body := errorBodyV3{Error: message, Cause: f.cause, RetryAfter: retrySeconds}
 		if f.lines != nil {
 			for _, line := range f.lines.errors {
-				body.Data = append(body.Data, lineInV3{defuse(line.Text), line.Line, defuse(line.Reason)})
+				body.Data = append(body.Data, lineInV3{
+					auth.Redact(defuse(line.Text)), line.Line, auth.Redact(defuse(line.Reason)),
+				})
 			}
 		}
 		return body

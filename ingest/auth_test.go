@@ -22,6 +22,7 @@ import (
 
 	"lineweir/internal/auth"
 	"lineweir/internal/vfs"
+	"lineweir/shard"
 )
 
 // tokens are those of a test, by their names.
@@ -436,6 +437,51 @@ func TestTokensInURLsAreNeverTold(t *testing.T) {
 	}
 	if len(scanned) != 1 || strings.Contains(scanned[0], "p=") || logs.Len() == 0 {
 		t.Errorf("got scans of %q and %d log entries, want one and some", scanned, logs.Len())
+	}
+}
+
+// TestAMisplacedTokenIsNotTold sends a token where something else should stand, which is then refused and quoted.
+func TestAMisplacedTokenIsNotTold(t *testing.T) {
+	made := newTokens(t)
+	s := startServer(t, made.use)
+	s.handler.options.Scan = func(http.ResponseWriter, *http.Request) error { return shard.ErrDatabaseNotFound }
+	for _, client := range []string{"write", "admin"} {
+		secret := made.secrets[client]
+		good := made.header(client)
+		for _, tc := range []struct {
+			method, path, body string
+			headers            []string
+		}{
+			{"POST", "/write?db=" + secret + "%00", "m v=1i 1", nil},
+			{"POST", "/write?db=d&rp=a/" + secret, "m v=1i 1", nil},
+			{"POST", "/write?db=d&precision=" + secret, "m v=1i 1", nil},
+			{"POST", "/write?db=d&consistency=" + secret, "m v=1i 1", nil},
+			{"POST", "/write?db=d", "m v=" + secret, nil},
+			{"POST", "/write?db=d", strings.Repeat(" ", 90) + "m v=" + secret, nil},
+			{"POST", "/write?db=d", "m v=1i 1", []string{"Content-Encoding", secret}},
+			{"POST", "/write/" + secret, "m v=1i 1", nil},
+			{secret, "/write?db=d", "", nil},
+			{"POST", "/query?db=d&q=" + secret, "", nil},
+			{"POST", "/query?q=SHOW+MEASUREMENTS&db=a/b/" + secret, "", nil},
+			{"POST", "/query?q=SHOW+MEASUREMENTS&db=" + secret, "", nil},
+			{"POST", "/query?q=SHOW+STATS+FOR+'" + secret + "'", "", nil},
+			{"GET", "/query?q=ALTER+RETENTION+POLICY+%22" + secret + "%22+ON+d+DURATION+1d", "", nil},
+			{"GET", "/query?q=DROP+DATABASE+%22" + secret + "%22", "", nil},
+			{"POST", "/api/v2/write?bucket=a/b/" + secret, "m v=1i 1", nil},
+			{"POST", "/api/v2/write?bucket=d", "m v=" + secret, nil},
+			{"POST", "/api/v2/" + secret, "m v=1i 1", nil},
+			{"POST", "/api/v3/write_lp?db=d", "m v=1i 1\n" + secret, nil},
+			{"POST", "/api/v3/write_lp?db=d&no_sync=" + secret, "m v=1i 1", nil},
+			{"GET", "/api/scan?measurement=m&db=" + secret, "", nil},
+			{"PUT", "/api/compaction", `{"` + secret + `":1}`, nil},
+		} {
+			answer := s.send(tc.method, tc.path, strings.NewReader(tc.body), append(good, tc.headers...)...)
+			answer.Header.Del("Request-Id")
+			told := fmt.Sprint(answer.Header, string(answer.body))
+			if answer.StatusCode == http.StatusNoContent || strings.Contains(told, secret[:30]) {
+				t.Errorf("%s %s %q, as %s: got %d %s", tc.method, tc.path, tc.body, client, answer.StatusCode, told)
+			}
+		}
 	}
 }
 

@@ -150,7 +150,7 @@ func (q *queryRun) result(statement influxql.Statement) (statementResult, error)
 	series, err := q.execute(statement)
 	var refused *requestError
 	if errors.As(err, &refused) {
-		return statementResult{Error: refused.message}, nil
+		return statementResult{Error: auth.Redact(refused.message)}, nil
 	}
 	if err != nil {
 		return statementResult{}, fmt.Errorf("execute %s: %w", quote(statement.String()), err)
@@ -158,7 +158,7 @@ func (q *queryRun) result(statement influxql.Statement) (statementResult, error)
 	result := statementResult{Series: series}
 	if q.method == http.MethodGet && changes(statement) {
 		result.Messages = []statementMessage{{Level: "warning", Text: fmt.Sprintf("deprecated use of '%s' in a read only "+
-			"context, please use a POST request instead", sanitize(statement.String(), quoteBytesMax))}}
+			"context, please use a POST request instead", auth.Redact(sanitize(statement.String(), quoteBytesMax)))}}
 	}
 	return result, nil
 }

@@ -114,3 +114,19 @@ func manyNames(count int) []string {
 	}
 	return names
 }
+
+func TestRedact(t *testing.T) {
+	secret := newSecret()
+	for text, want := range map[string]string{
+		"":                                    "",
+		"lw_temperature is no secret":         "lw_temperature is no secret",
+		secret:                                "lw_…",
+		`the database "` + secret + `"`:       `the database "lw_…"`,
+		"v=" + secret + ",w=" + secret + " 1": "v=lw_…,w=lw_… 1",
+		secret[:30] + "…":                     "lw_……", // cut off where the text was too long
+	} {
+		if got := Redact(text); got != want || Redact(got) != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -20,6 +21,12 @@ const (
 
 // secretPrefix makes a secret that was published by mistake easy to find.
 const secretPrefix = "lw_"
+
+// secrets matches secrets, and what is left of one that was cut off: 20 characters less are 120 unknown bits.
+var secrets = regexp.MustCompile(secretPrefix + `[A-Za-z0-9_-]{20,}`)
+
+// Redact hides what looks like a secret of ours in a text that is shown, wherever a client has put it.
+func Redact(text string) string { return secrets.ReplaceAllLiteralString(text, secretPrefix+"…") }
 
 // Token is what is known of a token. Its secret is not.
 type Token struct {
