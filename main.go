@@ -33,7 +33,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	status := cli.Run(ctx, os.Args[1:], os.Stdout, os.Stderr, cli.Commands{
-		Serve: serve, WALDump: dumpLog, Check: check, Repair: repair, Scan: scanDirectory,
+		Serve: serve, WALDump: dumpLog, Check: check, Repair: repair, Scan: scanDirectory, Backup: backup,
 	})
 	stop()
 	os.Exit(status)
@@ -278,4 +278,12 @@ func scanDirectory(ctx context.Context, dir string, parameters url.Values, w io.
 		return err
 	}
 	return handler.Print(ctx, parameters.Encode(), w)
+}
+
+// backup copies the data directory of a server that runs or not.
+func backup(ctx context.Context, dir, dest string, w io.Writer) error {
+	return shard.Backup(ctx, shard.BackupOptions{
+		FS: vfs.OS, DataDir: dir, Dest: dest,
+		Also: func(dest string) error { return auth.NewFile(vfs.OS, dir).CopyTo(ctx, dest) },
+	}, w)
 }

@@ -29,6 +29,9 @@ type StoreOptions struct {
 	// Approve, if set, is told what the manifest records, after that was found to be whole and before anything is changed.
 	// Its error ends OpenStore: a manifest that is older than the rest of the directory must not decide what is moved.
 	Approve func(Recorded) error
+	// LockRemoval, if set, is called before files of removed segments are deleted, and its result closed behind it. While
+	// it fails, for instance because a backup reads the directory, they stay. See Store.Reclaim.
+	LockRemoval func() (io.Closer, error)
 }
 
 // Recorded is what a manifest records beside segments.
@@ -60,6 +63,9 @@ func (o StoreOptions) withDefaults() StoreOptions {
 	}
 	if o.Approve == nil {
 		o.Approve = func(Recorded) error { return nil }
+	}
+	if o.LockRemoval == nil {
+		o.LockRemoval = func() (io.Closer, error) { return io.NopCloser(nil), nil }
 	}
 	return o
 }

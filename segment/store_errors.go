@@ -5,6 +5,9 @@ import "errors"
 // ErrManifestVersion means that another version of lineweir wrote the manifest. Nothing is damaged.
 var ErrManifestVersion = errors.New("the manifest is of another version")
 
+// ErrNoManifest means that a directory holds no data, or not all of it.
+var ErrNoManifest = errors.New("there is no manifest in the data directory")
+
 // Errors of a change to the live set.
 var (
 	// ErrOutcomeUnknown says that writing or syncing the manifest failed: the edit may or may not be durable. The store

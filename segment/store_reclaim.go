@@ -57,6 +57,18 @@ func (r *reclaimer) heldLocked(f *retiredFile) bool {
 	return slices.ContainsFunc(r.versions, func(v *version) bool { return f.birth <= v.number && v.number < f.death })
 }
 
+// adopt takes note of files that were removed in an earlier life of the store, so that nobody reads them.
+func (r *reclaimer) adopt(files []*retiredFile) { r.retire(&version{}, 0, files) }
+
+// putBack lets files that were handed out be handed out again.
+func (r *reclaimer) putBack(files []*retiredFile) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, f := range files {
+		f.unlinking = false
+	}
+}
+
 // finish takes note of how unlinking went. A file that could not be unlinked stays, for the next start to delete.
 func (r *reclaimer) finish(f *retiredFile, gone bool) {
 	r.mu.Lock()
@@ -81,9 +93,23 @@ func (s *Store) retiredFiles(old *version, removed []*Meta) []*retiredFile {
 	return files
 }
 
+// Reclaim deletes files of removed segments whose deletion was put off. It is for callers of LockRemoval; else deletion
+// comes with each edit and each release of a view.
+func (s *Store) Reclaim() { s.unlinkRetired() }
+
 // unlinkRetired deletes the files that nobody holds any more. The edits that removed them are durable.
 func (s *Store) unlinkRetired() {
-	for _, f := range s.reclaimer.unheld() {
+	files := s.reclaimer.unheld()
+	if len(files) == 0 {
+		return
+	}
+	lock, err := s.options.LockRemoval()
+	if err != nil { // whose cause is the caller's to tell
+		s.reclaimer.putBack(files)
+		return
+	}
+	defer lock.Close()
+	for _, f := range files {
 		err := removeIfPresent(s.options.FS, f.path)
 		if err != nil {
 			s.options.Logger.Warn("the file of a removed segment can't be deleted; the next start tries again",

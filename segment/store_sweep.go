@@ -185,14 +185,13 @@ func (s *Store) sweep(r *replayed, found *inventory) error {
 		return err
 	}
 	quarantined := 0
+	var leftover []*retiredFile
 	for path, file := range found.segments {
 		if _, ok := live[path]; ok {
 			continue
 		}
 		if _, ok := unlinked[file.id]; ok {
-			if err := removeIfPresent(s.options.FS, filepath.Join(s.options.Dir, path)); err != nil {
-				return fmt.Errorf("remove the file of a removed segment: %w", err)
-			}
+			leftover = append(leftover, &retiredFile{id: file.id, path: filepath.Join(s.options.Dir, path)})
 			continue
 		}
 		if err := s.quarantine(path); err != nil {
@@ -203,6 +202,8 @@ func (s *Store) sweep(r *replayed, found *inventory) error {
 	for _, path := range found.foreign {
 		s.options.Logger.Warn("a file among the segments is none of ours and is left alone", zap.String("path", path))
 	}
+	s.reclaimer.adopt(leftover)
+	s.unlinkRetired()
 	return s.syncQuarantine(quarantined)
 }
 

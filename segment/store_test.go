@@ -3,6 +3,7 @@ package segment
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -256,6 +257,44 @@ func TestRetiredFilesStayWhileAViewHoldsThem(t *testing.T) {
 	}
 	if got := s.reclaimer.ids(); len(got) != 0 {
 		t.Errorf("the reclaimer still knows %v", got)
+	}
+}
+
+// Files whose deletion is put off go later: when asked, with the next edit, or in the next life of the store.
+func TestRemovedFilesStayWhileTheyAreLocked(t *testing.T) {
+	locked := errors.New("a backup reads them")
+	refused, held := 0, true
+	o := StoreOptions{Dir: t.TempDir(), LockRemoval: func() (io.Closer, error) {
+		if held {
+			refused++
+			return nil, locked
+		}
+		return io.NopCloser(nil), nil
+	}}
+	s := openTestStore(t, o)
+	m := mustApply(t, s, Edit{Add: []Meta{placeholder(t, s, Meta{Database: "db", Measurement: "m"})}})[0]
+	exists := func() bool {
+		_, err := os.Stat(s.path(&m))
+		return err == nil
+	}
+	mustApply(t, s, Edit{Remove: []uint64{m.ID}})
+	s.Reclaim()
+	if refused != 2 || !exists() {
+		t.Errorf("asked %d times, want 2; the file is there: %v", refused, exists())
+	}
+	for range 2 { // the second start knows of it from the checkpoint that the first one wrote
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s = openTestStore(t, o)
+		if !exists() {
+			t.Fatal("a start has deleted the file though it is locked")
+		}
+	}
+	held = false
+	s.Reclaim()
+	if exists() || len(s.reclaimer.ids()) > 0 {
+		t.Errorf("the file is there: %v, known: %v, though nothing keeps it", exists(), s.reclaimer.ids())
 	}
 }
 

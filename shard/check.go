@@ -43,6 +43,9 @@ func DumpLog(
 // Check verifies the log, the manifest and every live segment of a data directory that no process uses, and reports
 // what it found. It changes nothing. An error names each thing that is damaged.
 func Check(fs vfs.FS, dataDir string, w io.Writer) error {
+	if err := refuseIncomplete(fs, dataDir); err != nil {
+		return err
+	}
 	lock, err := lockToRead(fs, dataDir)
 	if err != nil {
 		return err

@@ -49,6 +49,7 @@ type Engine struct {
 	ddl        ddl
 	retention  *retention
 	offline    bool // see OpenOffline
+	removal    struct{ log, segments *removalLock }
 
 	turns *pagecache.Turns // who may wait, in which order, and what the others are told
 
@@ -90,11 +91,15 @@ func Open(o Options) (*Engine, error) {
 	if err := syncParent(o.FS, o.DataDir); err != nil {
 		return nil, err
 	}
+	if err := refuseIncomplete(o.FS, o.DataDir); err != nil {
+		return nil, err
+	}
 	lock, err := o.FS.Lock(filepath.Join(o.DataDir, "LOCK"))
 	if err != nil {
 		return nil, fmt.Errorf("lock the data directory %s: %w", o.DataDir, err)
 	}
 	e.lock = lock
+	e.removal.log, e.removal.segments = e.newRemovalLock(keepLogName), e.newRemovalLock(keepSegmentsName)
 	if err := e.open(); err != nil {
 		return nil, errors.Join(err, e.closeFiles())
 	}
@@ -156,7 +161,8 @@ func (e *Engine) openStore() error {
 	var err error
 	e.store, err = segment.OpenStore(segment.StoreOptions{
 		FS: e.options.FS, Dir: e.options.DataDir, Logger: e.logger, OpenL0: e.tier.cache.Reader, Retired: e.retired,
-		Approve: e.openLog,
+		Approve:     e.openLog,
+		LockRemoval: e.removal.segments.acquire,
 	})
 	if err != nil {
 		return err

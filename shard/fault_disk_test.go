@@ -50,7 +50,7 @@ func failuresOf(op vfs.Op) []fate {
 		return []fate{eio, enospc, short, late}
 	case "sync", "truncate", "rename", "mkdirall":
 		return []fate{eio, enospc, late}
-	case "remove", "syncdir":
+	case "remove", "syncdir", "link":
 		return []fate{eio, late}
 	case "open":
 		if op.Flag&os.O_CREATE != 0 {
@@ -120,6 +120,11 @@ func (f faultDisk) Stat(name string) (info fs.FileInfo, err error) {
 
 func (f faultDisk) MkdirAll(name string, perm fs.FileMode) error {
 	return f.call(vfs.Op{Name: "mkdirall", Path: name}, func() error { return f.disk.MkdirAll(name, perm) })
+}
+
+func (f faultDisk) Link(name, newName string) error {
+	op := vfs.Op{Name: "link", Path: name, Target: newName}
+	return f.call(op, func() error { return f.disk.Link(name, newName) })
 }
 
 func (f faultDisk) Rename(oldName, newName string) error {

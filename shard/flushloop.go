@@ -139,7 +139,13 @@ func (e *Engine) flushed(s *shardState, results []FlushResult, took time.Duratio
 func (e *Engine) trimLog() {
 	floor := e.store.Horizon()
 	e.schema.forgetDrops(floor)
-	err := e.log.Trim(floor)
+	lock, err := e.removal.log.acquire()
+	if err != nil {
+		e.state.trimFailing.Store(true) // and the lock has told
+		return
+	}
+	defer lock.Close()
+	err = e.log.Trim(floor)
 	if !e.state.trimFailing.Swap(err != nil) && err != nil {
 		e.logger.Warn("the write-ahead log can't be trimmed; it is tried again", zap.Error(err))
 	}

@@ -22,8 +22,11 @@ func (e *Engine) housekeepLoop(ctx context.Context) {
 			e.wantAged(now)
 			if e.log.Stats().Bytes > e.options.WAL.MaxBytes/2 {
 				e.wantPinning()
-				e.trimLog() // again, if it failed: a full log takes no write that would cause the next flush
 			}
+			if e.state.trimFailing.Load() {
+				e.trimLog() // a full log takes no write that would cause the next flush
+			}
+			e.store.Reclaim()
 			e.watchDisk()
 			e.settleDropsAgain()
 			e.advanceFloors()

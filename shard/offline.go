@@ -30,6 +30,9 @@ type OfflineOptions struct {
 // may be one that can't be written. What the log holds is replayed into memory, all of it. What a start refuses is
 // refused. CloseOffline closes it.
 func OpenOffline(ctx context.Context, o OfflineOptions) (*Engine, error) {
+	if err := refuseIncomplete(o.FS, o.DataDir); err != nil {
+		return nil, err
+	}
 	lock, err := lockToRead(o.FS, o.DataDir)
 	if err != nil {
 		return nil, err

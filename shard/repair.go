@@ -64,6 +64,9 @@ type repair struct {
 // Repair makes a data directory that no process uses one that a server can start with, and reports to w what is lost.
 // Where nothing is damaged it does nothing. Errors: ErrNotAccepted, vfs.ErrLocked, or one of the file system.
 func Repair(ctx context.Context, o RepairOptions, w io.Writer) (err error) {
+	if err := refuseIncomplete(o.FS, o.DataDir); err != nil {
+		return err
+	}
 	lock, err := lockToRead(o.FS, o.DataDir)
 	if err != nil {
 		return err

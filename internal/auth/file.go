@@ -88,6 +88,18 @@ func (f *File) Revoke(ctx context.Context, name string) (int, error) {
 	return left, err
 }
 
+// CopyTo copies the file, if there is one, to another data directory. It is durable when CopyTo returns.
+func (f *File) CopyTo(ctx context.Context, dataDir string) error {
+	tokens, err := readTokens(f.fs, f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return NewFile(f.fs, dataDir).change(ctx, func([]Token) ([]Token, error) { return tokens, nil })
+}
+
 // change replaces the content of the file by what the function makes of it, while no other command does.
 func (f *File) change(ctx context.Context, edit func([]Token) ([]Token, error)) error {
 	if err := f.fs.MkdirAll(f.directory, 0o700); err != nil {

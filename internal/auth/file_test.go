@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -271,3 +272,28 @@ func TestAFileOfExcessiveSizeIsNotRead(t *testing.T) {
 
 // newVerifier returns the verifier of a server on the same directory.
 func newVerifier(f *File) *Verifier { return NewVerifier(f.fs, f.dataDir, zap.NewNop()) }
+
+func TestTokensAreCopiedAsTheyAre(t *testing.T) {
+	for name, tokens := range map[string]int{"none": 0, "two": 2, "all revoked": -1} {
+		fsys := memory.New()
+		from := NewFile(fsys, "/data")
+		for n := range max(tokens, -tokens) {
+			if _, err := from.Create(t.Context(), fmt.Sprint(n), Rights{Admin: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if tokens < 0 {
+			if _, err := from.Revoke(t.Context(), "0"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(fsys.MkdirAll("/copy", 0o755), from.CopyTo(t.Context(), "/copy")); err != nil {
+			t.Fatal(err)
+		}
+		want, wantErr := vfs.ReadFile(fsys, "/data/auth/tokens")
+		got, err := vfs.ReadFile(fsys, "/copy/auth/tokens")
+		if !bytes.Equal(got, want) || (err == nil) != (wantErr == nil) || (err != nil) != (tokens == 0) {
+			t.Errorf("%s: the copy is %q, %v; the original %q, %v", name, got, err, want, wantErr)
+		}
+	}
+}

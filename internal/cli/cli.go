@@ -34,6 +34,8 @@ type Commands struct {
 	Repair func(ctx context.Context, dir string, acceptLoss bool, w io.Writer) error
 	// Scan writes what GET /api/scan with these parameters would answer, of a data directory that no process uses.
 	Scan func(ctx context.Context, dir string, parameters url.Values, w io.Writer) error
+	// Backup copies the data directory of a server that runs or not to an empty directory, and writes what it did.
+	Backup func(ctx context.Context, dir, dest string, w io.Writer) error
 }
 
 // invocation is what a command gets beside its own arguments.

@@ -54,6 +54,10 @@ func recordingCommands(stdout io.Writer, failure error) Commands {
 			fmt.Fprintf(w, "scan %s %s\n", dir, parameters.Encode())
 			return failure
 		},
+		Backup: func(_ context.Context, dir, dest string, w io.Writer) error {
+			fmt.Fprintf(w, "backup %s %s\n", dir, dest)
+			return failure
+		},
 	}
 }
 
@@ -91,6 +95,7 @@ func TestRun(t *testing.T) {
 		{"repair --accept-loss some/dir", outcome{0, "repair some/dir true\n", ""}},
 		{"scan some/dir --db d --measurement m --limit 3",
 			outcome{0, "scan some/dir db=d&format=lp&limit=3&measurement=m\n", ""}},
+		{"backup some/dir other/dir", outcome{0, "backup some/dir other/dir\n", ""}},
 		{"check some/dir", outcome{0, "check some/dir\n", ""}},
 		{"config check good.yaml", outcome{0, "good.yaml: nothing is wrong\n", ""}},
 		{"config check bad.yaml", outcome{1, "", "lineweir: bad.yaml:1: unknown key shard\n" +
@@ -147,7 +152,7 @@ func TestHelp(t *testing.T) {
 	for name, args := range map[string][]string{
 		"lineweir": {"--help"}, "scan": {"scan", "--help"}, "wal-dump": {"wal", "dump", "--help"},
 		"token-create": {"token", "create", "--help"}, "token-revoke": {"token", "revoke", "--help"},
-		"check": {"check", "--help"}, "config-check": {"config", "check", "--help"},
+		"check": {"check", "--help"}, "backup": {"backup", "--help"}, "config-check": {"config", "check", "--help"},
 		"load": {"load", "--help"}, "load-run": {"load", "run", "--help"}, "load-report": {"load", "report", "--help"},
 	} {
 		golden := filepath.Join("testdata", "help-"+name+".txt")

@@ -77,6 +77,25 @@ func (c repairCommand) Run(in *invocation) error {
 	return in.commands.Repair(in.ctx, c.Dir, c.AcceptLoss, in.stdout)
 }
 
+type backupCommand struct {
+	Dir  string `arg:"" name:"dir" help:"The data directory. A server may use it."`
+	Dest string `arg:"" name:"dest" help:"Where the copy goes: a directory that is empty or doesn't exist."`
+}
+
+func (backupCommand) Help() string {
+	return `The copy holds all that was acknowledged when the command began, tokens included. Segments are hard
+links where DEST is on the same file system, and copies elsewhere. A server starts from DEST as it is.
+A DEST with a file INCOMPLETE is not whole, and no server starts from it.
+
+Example:
+
+	lineweir backup ./data /backup/2026-01-31 && lineweir check /backup/2026-01-31`
+}
+
+func (c backupCommand) Run(in *invocation) error {
+	return in.commands.Backup(in.ctx, c.Dir, c.Dest, in.stdout)
+}
+
 type configCheckCommand struct {
 	File string `arg:"" name:"file" help:"The configuration file."`
 }

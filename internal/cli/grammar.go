@@ -25,6 +25,7 @@ type grammar struct {
 	WAL     walCommands    `cmd:"" name:"wal" help:"Look into a write-ahead log."`
 	Check   checkCommand   `cmd:"" help:"Verify every file of a data directory."`
 	Repair  repairCommand  `cmd:"" help:"Set aside what is damaged in a data directory, and say what is lost."`
+	Backup  backupCommand  `cmd:"" help:"Copy a data directory, also under a running server."`
 	Config  configCommands `cmd:"" name:"config" help:"Check or document a configuration."`
 	Version versionCommand `cmd:"" help:"Print the version and what it was built with."`
 }

@@ -5,12 +5,12 @@ import (
 	"io/fs"
 )
 
-// Op is one call to a file system. Name is one of open, readdir, stat, mkdirall, rename, remove, syncdir, lock and
-// freebytes for an FS; read, readat, write, writeat, sync, truncate, size and close for a File.
+// Op is one call to a file system. Name is one of open, readdir, stat, mkdirall, rename, link, remove, syncdir, lock
+// and freebytes for an FS; read, readat, write, writeat, sync, truncate, size and close for a File.
 type Op struct {
 	Name   string
 	Path   string
-	Target string // new name of a rename
+	Target string // new name of a rename or link
 	Flag   int    // flags of an open
 	Offset int64  // of a readat or writeat
 	Bytes  int64  // length of a read or write, new size of a truncate
@@ -62,6 +62,13 @@ func (i injectedFS) Rename(oldName, newName string) error {
 		return err
 	}
 	return i.next.Rename(oldName, newName)
+}
+
+func (i injectedFS) Link(name, newName string) error {
+	if err := i.hook(Op{Name: "link", Path: name, Target: newName}); err != nil {
+		return err
+	}
+	return i.next.Link(name, newName)
 }
 
 func (i injectedFS) Remove(name string) error {

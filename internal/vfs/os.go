@@ -27,6 +27,8 @@ func (osFS) Stat(name string) (fs.FileInfo, error) { return os.Stat(name) }
 
 func (osFS) Rename(oldName, newName string) error { return os.Rename(oldName, newName) }
 
+func (osFS) Link(name, newName string) error { return os.Link(name, newName) }
+
 func (osFS) Remove(name string) error { return os.Remove(name) }
 
 func (f osFS) MkdirAll(name string, perm fs.FileMode) error {

@@ -1,6 +1,8 @@
 package vfs
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -88,6 +90,55 @@ func TestALockIsHeldOnceUntilItIsClosed(t *testing.T) {
 	}
 	if _, err := OS.Stat(name); err != nil {
 		t.Errorf("the lock file is gone: %v", err)
+	}
+}
+
+func TestWaitLockWaits(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "lock")
+	held, err := OS.Lock(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := WaitLock(ended, OS, name); !errors.Is(err, ErrLocked) {
+		t.Errorf("with a context that has ended: %v, want %v", err, ErrLocked)
+	}
+	tries := 0
+	lock, err := WaitLock(t.Context(), Inject(OS, func(Op) error {
+		if tries++; tries == 3 {
+			return held.Close()
+		}
+		return nil
+	}), name)
+	if err != nil || tries != 3 {
+		t.Fatalf("after %d tries: %v", tries, err)
+	}
+	if err := lock.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCopyFileCopiesABeginning(t *testing.T) {
+	dir := t.TempDir()
+	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
+	content := bytes.Repeat([]byte("0123456789"), copyBytes/4)
+	if err := os.WriteFile(from, content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	want := content[:2*copyBytes+3]
+	if err := CopyFile(t.Context(), OS, from, to, int64(len(want))); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(to); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%d bytes were copied, want %d: %v", len(got), len(want), err)
+	}
+	if err := CopyFile(t.Context(), OS, from, to, 1); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("over a file: %v", err)
+	}
+	err := CopyFile(t.Context(), OS, from, filepath.Join(dir, "long"), int64(len(content))+1)
+	if !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("more than there is: %v", err)
 	}
 }
 

@@ -22,12 +22,15 @@ type FS interface {
 	MkdirAll(name string, perm fs.FileMode) error
 	// Rename replaces newName. It is durable after SyncDir of both directories.
 	Rename(oldName, newName string) error
+	// Link gives a file a second name, which must not exist. It is durable after SyncDir. Not every file system can do
+	// it, and none across its boundary.
+	Link(name, newName string) error
 	// Remove deletes a file or an empty directory.
 	Remove(name string) error
 	// SyncDir makes the entries of a directory durable. It does nothing where the system offers no such call.
 	SyncDir(name string) error
 	// Lock takes an exclusive lock on the file name, creating it if need be, or fails at once with ErrLocked.
-	// Closing the result lets go of the lock and leaves the file.
+	// Closing the result lets go of the lock and leaves the file. The end of the process lets go of it too.
 	Lock(name string) (io.Closer, error)
 	// FreeBytes is what an unprivileged user can still write to the file system that holds name, and
 	// math.MaxInt64 where that is unknown.

@@ -186,6 +186,24 @@ func (f *FS) Rename(oldName, newName string) error {
 	return nil
 }
 
+// Link gives a file a second name.
+func (f *FS) Link(name, newName string) error {
+	name, newName = filepath.Clean(name), filepath.Clean(newName)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := f.live[name]
+	switch {
+	case n == nil || !f.isDirLocked(filepath.Dir(newName)):
+		return pathError("link", name, fs.ErrNotExist)
+	case n.dir:
+		return pathError("link", name, fs.ErrPermission)
+	case f.live[newName] != nil:
+		return pathError("link", newName, fs.ErrExist)
+	}
+	f.changeLocked(change{name: newName, node: n})
+	return nil
+}
+
 // Remove deletes a file or an empty directory.
 func (f *FS) Remove(name string) error {
 	name = filepath.Clean(name)

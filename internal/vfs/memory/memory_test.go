@@ -187,3 +187,26 @@ func TestReadDirListsOneLevel(t *testing.T) {
 		t.Errorf("entries (-want +got):\n%s", diff)
 	}
 }
+
+func TestALinkIsASecondName(t *testing.T) {
+	f := New()
+	must(t, f.MkdirAll("/d", 0o755))
+	file := create(t, f, "/d/a", []byte("one"))
+	must(t, file.Sync(), f.SyncDir("/d"), f.Link("/d/a", "/d/b"))
+	if a, b := outcomes(t, f, "/d/a"), outcomes(t, f, "/d/b"); a["one"] != 200 || b["one"] == 0 || b["absent"] == 0 {
+		t.Errorf("link not synced: got %v and %v, want the second name to be there or not", a, b)
+	}
+	must(t, f.SyncDir("/d"), f.Remove("/d/a"))
+	data, err := vfs.ReadFile(f, "/d/b")
+	if err != nil || string(data) != "one" {
+		t.Errorf("after the first name went: %q, %v", data, err)
+	}
+	for want, err := range map[error]error{
+		fs.ErrNotExist: f.Link("/d/a", "/d/c"), fs.ErrExist: f.Link("/d/b", "/d/b"),
+		fs.ErrPermission: f.Link("/d", "/e"),
+	} {
+		if !errors.Is(err, want) {
+			t.Errorf("got %v, want %v", err, want)
+		}
+	}
+}
