@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"io"
+	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,8 +28,9 @@ var peerRuns = []peerRun{
 
 // evidence is what the files of a directory say.
 type evidence struct {
-	records []*Record
-	runs    []peerRun
+	conditions string // under which it was measured, in sentences; "": nothing is to be said
+	records    []*Record
+	runs       []peerRun
 }
 
 // readEvidence reads every record and report of a directory.
@@ -48,6 +51,11 @@ func readEvidence(dir string) (*evidence, error) {
 		}
 		e.runs = append(e.runs, run)
 	}
+	text, err := os.ReadFile(filepath.Join(dir, "conditions.md"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		problems = append(problems, err)
+	}
+	e.conditions = string(text)
 	return e, errors.Join(problems...)
 }
 
@@ -63,7 +71,7 @@ func lineweirFirst(a, b string) int {
 }
 
 // WriteBenchmarks makes a document of what a directory holds: the records of the suite (suite-SCENARIO.json), and the
-// reports of runs that several servers were given (peer-RUN-SERVER.json).
+// reports of runs that several servers were given (peer-RUN-SERVER.json), with what conditions.md says of both.
 func WriteBenchmarks(w io.Writer, dir string) error {
 	e, err := readEvidence(dir)
 	if err != nil {
@@ -72,14 +80,14 @@ func WriteBenchmarks(w io.Writer, dir string) error {
 	p := printer{to: w}
 	p.printf("# Benchmarks\n\nMade by `lineweir load benchmarks` from [benchmarks/](benchmarks), whose files " +
 		"[benchmarks/run](benchmarks/run) makes.\nNobody edits this text: a test compares it with the files.\n\n")
-	p.gates(e.records)
+	p.gates(e.records, e.conditions)
 	p.peers(e.runs)
 	p.details(e)
 	return p.err
 }
 
 // gates are the summary.
-func (p *printer) gates(records []*Record) {
+func (p *printer) gates(records []*Record, conditions string) {
 	results := judgeAll(records)
 	passed := 0
 	for _, r := range results {
@@ -87,10 +95,11 @@ func (p *printer) gates(records []*Record) {
 			passed++
 		}
 	}
-	p.printf("## When the weir is full\n\n%d of %d gates were passed on %s.\n", passed, len(Gates), records[0].Machine)
+	p.printf("## When the weir is full\n\n%d of %d gates were passed, on %s.\n%s\n", passed, len(Gates),
+		records[0].Machine, conditions)
 	for _, r := range results {
 		if r.Verdict != Passed {
-			p.printf("**%s: %s** (%s; the gate is %s).\n", r.Verdict, r.Gate.Claim, r.Figure, r.Gate.Text)
+			p.printf("- **%s: %s** (%s; the gate is %s)\n", r.Verdict, r.Gate.Claim, r.Figure, r.Gate.Text)
 		}
 	}
 	p.printf("\n| claim | figure | gate | verdict |\n|---|---|---|---|\n")

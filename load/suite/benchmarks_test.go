@@ -52,7 +52,7 @@ func TestAMissedGateIsSaid(t *testing.T) {
 	figures["unread_ratio"] = 2
 	text := made(t, writeEvidence(t, figures))
 	for _, part := range []string{
-		"11 of 12 gates were passed", "**MISSED: refusal cost, unread** (2.0 × (after parsing 3.0 ×); the gate is refusals/s",
+		"11 of 12 gates were passed", "\n- **MISSED: refusal cost, unread** (2.0 × (after parsing 3.0 ×); the gate is refusals/s",
 		"| refusal cost, unread | 2.0 ×", "| jain | 0.95 |",
 		"| lineweir | on paper | 50 | 0.0 ms | 0.0 ms | – | – | – | – |\n| abacus |",
 	} {

@@ -63,8 +63,8 @@ type flatForm struct {
 // long is the form whose gates count.
 func long() *form {
 	return &form{
-		tierBytes: 16 << 20, memtableBytes: 256 << 10, drainPerSecond: 2_000_000, batch: 100, writers: 128,
-		settle: 5 * time.Second, closed: 25 * time.Second, steady: 25 * time.Second,
+		tierBytes: 16 << 20, memtableBytes: 256 << 10, drainPerSecond: 1_200_000, batch: 100, writers: 128,
+		settle: 5 * time.Second, closed: 25 * time.Second, steady: 15 * time.Second,
 		overload: 125 * time.Second,
 		paused:   pausedForm{before: 15 * time.Second, paused: 30 * time.Second, after: 30 * time.Second},
 		calm:     calmForm{storm: 60 * time.Second, grace: 30 * time.Second, judged: 30 * time.Second},
@@ -110,6 +110,7 @@ func serverSettings(tierBytes, memtableBytes int64, more ...string) settings {
 		fmt.Sprintf("page_cache.capacity=%dKiB", tierBytes>>10),
 		fmt.Sprintf("memtable.max_bytes=%dKiB", memtableBytes>>10),
 		"admission.max_wait=" + hold.String(),
+		"memtable.frozen_max=4", // so that the tier holds writes back, and not a disk that is slow for a moment
 	}, more...)}
 }
 

@@ -18,6 +18,17 @@ func between(r *load.Report, first, end int) stretch {
 	return r.Seconds[min(first, end):end]
 }
 
+// filled returns the second after which the tier has reached its soft limit, or first if that is later: until then room
+// is taken that was there before, and goodput is above what the drain sustains.
+func filled(r *load.Report, first int) int {
+	for i := range r.Seconds {
+		if p := r.Seconds[i].Pressure; p != nil && p.LevelBytes >= p.SoftBytes*98/100 {
+			return max(first, i+2)
+		}
+	}
+	return first
+}
+
 // goodput is the mean of the acknowledged points per second.
 func (s stretch) goodput() float64 {
 	if len(s) == 0 {

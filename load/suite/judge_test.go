@@ -143,3 +143,17 @@ func TestMedian(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 }
+
+func TestATierIsFilled(t *testing.T) {
+	r := seconds([]int64{9, 9, 9, 9, 9, 9}, nil)
+	if got := filled(r, 3); got != 3 {
+		t.Errorf("never: got %d", got)
+	}
+	r.Seconds[1].Pressure = &load.PressureSample{LevelBytes: 50, SoftBytes: 100}
+	r.Seconds[2].Pressure = &load.PressureSample{LevelBytes: 98, SoftBytes: 100}
+	for first, want := range map[int]int{0: 4, 3: 4, 5: 5} {
+		if got := filled(r, first); got != want {
+			t.Errorf("from %d on: got %d, want %d", first, got, want)
+		}
+	}
+}

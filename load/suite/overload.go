@@ -49,7 +49,7 @@ func (b *bench) closedLoop(ctx context.Context, s *server) (*load.Report, error)
 	if err != nil || from == nil {
 		return nil, errors.Join(err, errors.New("the status was not answered during the run"))
 	}
-	b.maximum = between(report, whole(b.form.settle), whole(b.form.closed)).goodput()
+	b.maximum = between(report, filled(report, whole(b.form.settle)), whole(b.form.closed)).goodput()
 	if b.maximum == 0 && b.form.short { // a machine that stood still for seconds
 		b.maximum = float64(report.Totals.Acknowledged) / report.Run.Seconds
 	}
@@ -149,7 +149,7 @@ func (b *bench) overloadOf(ctx context.Context, s *server, out *outcome) error {
 		return err
 	}
 	out.goodput["overload"] = goodputOf(report)
-	judged := between(report, whole(b.form.settle), whole(b.form.overload))
+	judged := between(report, filled(report, whole(b.form.settle)), whole(b.form.overload))
 	commit := now.WAL.FsyncSeconds / max(1, float64(now.WAL.Fsyncs))
 	verified := report.Verified
 	out.figures = Figures{
