@@ -360,28 +360,30 @@ func exchange(t *testing.T, connection io.Writer, answers *bufio.Reader, text st
 
 // TestAConnectionLivesThroughARefusal sends bodies that are refused unread, and then a write on the same connection.
 func TestAConnectionLivesThroughARefusal(t *testing.T) {
-	h := newTestHandler(t)
-	f := fake(h)
-	server := httptest.NewServer(h)
-	defer server.Close()
-	connection, answers := dial(t, server)
-	const size = 200 << 10
-	for _, head := range []string{
-		fmt.Sprintf("Content-Length: %d\r\n\r\n%s", size, strings.Repeat("#", size)),
-		fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", size, strings.Repeat("#", size)),
-	} {
-		f.unavailable = busy("wal_full")
-		response, _ := exchange(t, connection, answers, "POST /write?db=d HTTP/1.1\r\nHost: x\r\n"+head)
-		if response.StatusCode != http.StatusServiceUnavailable || response.Close {
-			t.Errorf("got %d, close %v; want 503 on a connection that lives", response.StatusCode, response.Close)
+	synctest.Test(t, func(t *testing.T) {
+		h := newTestHandler(t)
+		f := fake(h)
+		listener := newPipeListener()
+		serve(t, h, listener)
+		c := listener.dial(t)
+		const size = 200 << 10
+		for _, head := range []string{
+			fmt.Sprintf("Content-Length: %d\r\n\r\n%s", size, strings.Repeat("#", size)),
+			fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", size, strings.Repeat("#", size)),
+		} {
+			f.unavailable = busy("wal_full")
+			response, _ := exchange(t, c, c.answers, "POST /write?db=d HTTP/1.1\r\nHost: x\r\n"+head)
+			if response.StatusCode != http.StatusServiceUnavailable || response.Close {
+				t.Errorf("got %d, close %v; want 503 on a connection that lives", response.StatusCode, response.Close)
+			}
+			f.unavailable = nil
+			response, _ = exchange(t, c, c.answers,
+				"POST /write?db=d HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\nm v=1i 1")
+			if response.StatusCode != http.StatusNoContent {
+				t.Errorf("then: got %d, want 204", response.StatusCode)
+			}
 		}
-		f.unavailable = nil
-		response, _ = exchange(t, connection, answers,
-			"POST /write?db=d HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\nm v=1i 1")
-		if response.StatusCode != http.StatusNoContent {
-			t.Errorf("then: got %d, want 204", response.StatusCode)
-		}
-	}
+	})
 }
 
 // TestAStalledBodyIsAnswered covers A-07: 503 and an end of the connection, never 408.
