@@ -147,6 +147,12 @@ func (c *Controller) Retire(sizeBytes int64) {
 	c.notify()
 }
 
+// Flushed takes in that a memtable of sizeBytes was flushed. busy is how long that took, divided by the number of shards
+// that flush beside each other.
+func (c *Controller) Flushed(sizeBytes int64, busy time.Duration) {
+	c.update(func(s *state, _ time.Time) { s.flush = s.flush.add(sizeBytes, busy) })
+}
+
 // Drained takes in that compaction merged sizeBytes of L0 while its job ran for busy, waits for its rate limit
 // included. Zero bytes are busy time without progress. Call it several times in a long job: between two calls no more
 // time than stallAfter, 10 s, should pass.

@@ -135,6 +135,21 @@ func (s *state) expectedWait(aheadBytes, sizeBytes int64, now time.Time) time.Du
 	return max(s.roomWait(aheadBytes, sizeBytes, now), s.pacingWait(aheadBytes, now))
 }
 
+// turnWait predicts when a write may go before which aheadBytes of others go.
+func (s *state) turnWait(aheadBytes int64, seals Seals, now time.Time) time.Duration {
+	return max(s.expectedWait(aheadBytes, seals.SizeBytes, now), s.flushWait(aheadBytes, seals.FlushBytes))
+}
+
+// flushWait is the time in which flushBytes and what goes before are flushed, as fast as flushes were so far. Before the
+// first flush nobody knows, and nobody is refused for it.
+func (s *state) flushWait(aheadBytes, flushBytes int64) time.Duration {
+	rate := s.flush.bytesPerSecond()
+	if flushBytes == 0 || rate == 0 {
+		return 0
+	}
+	return secondsToPay(float64(aheadBytes+flushBytes), rate)
+}
+
 // roomWait is the time in which enough bytes drain for the reservation to fit. What is reserved now or granted before
 // is expected to settle by then.
 func (s *state) roomWait(aheadBytes, sizeBytes int64, now time.Time) time.Duration {

@@ -297,7 +297,7 @@ func (p *paceful) reserve(sizeBytes int64) (func(), bool) {
 }
 
 func (p *paceful) join(w *weir, client int) (*Place, time.Duration) {
-	return p.turns.Join(w.address(client), w.batch(client), w.filling)
+	return p.turns.Join(w.address(client), w.batch(client), Seals{SizeBytes: w.filling})
 }
 
 func (p *paceful) admitted(w *weir, client int, place *Place) {
@@ -309,7 +309,7 @@ func (p *paceful) admitted(w *weir, client int, place *Place) {
 }
 
 func (p *paceful) giveUp(w *weir, place *Place) time.Duration {
-	return p.turns.Refuse(place, w.filling)
+	return p.turns.Refuse(place, Seals{SizeBytes: w.filling})
 }
 func (p *paceful) nextCap() int64            { return p.controller.Grain(weirSegment) }
 func (p *paceful) jobBytes(*rand.Rand) int64 { return weirTier / 8 } // half of the span, as the engine

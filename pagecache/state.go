@@ -18,6 +18,7 @@ type state struct {
 	paused     bool  // compaction is
 
 	drain        drainHistory
+	flush        drainHistory // of all shards together, in bytes of memtables
 	lastProgress time.Time
 	settlements  settlements
 

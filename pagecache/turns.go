@@ -48,14 +48,20 @@ func NewTurns(c *Controller, hold time.Duration) *Turns {
 	return &Turns{controller: c, hold: hold, line: newLine()}
 }
 
-// Ask tells whether a write of a client may wait for its turn. sizeBytes is what it needs in memtables, sealBytes the
-// size of the seals that it needs. A write that may not is refused at once: the answer is its Retry-After, and its
-// place is kept.
-func (t *Turns) Ask(client string, sizeBytes, sealBytes int64) (retryAfter time.Duration, ok bool) {
+// Seals is what a write waits for.
+type Seals struct {
+	SizeBytes int64 // of the memtables that are to be sealed
+	// FlushBytes is what must be flushed before they can be; 0 if each has a place in its frozen queue.
+	FlushBytes int64
+}
+
+// Ask tells whether a write of a client may wait for its turn. sizeBytes is what it needs in memtables. A write that may
+// not is refused at once: the answer is its Retry-After, and its place is kept.
+func (t *Turns) Ask(client string, sizeBytes int64, seals Seals) (retryAfter time.Duration, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p, now := t.arriveLocked(client, sizeBytes)
-	wait, ok := t.expectLocked(p, sealBytes, now)
+	wait, ok := t.expectLocked(p, seals, now)
 	if ok {
 		return 0, true
 	}
@@ -64,11 +70,11 @@ func (t *Turns) Ask(client string, sizeBytes, sealBytes int64) (retryAfter time.
 
 // Join is Ask for a write that waits from now on if it may: then it returns its place, which is the caller's until
 // Serve, Leave or Refuse; else nil and the Retry-After.
-func (t *Turns) Join(client string, sizeBytes, sealBytes int64) (*Place, time.Duration) {
+func (t *Turns) Join(client string, sizeBytes int64, seals Seals) (*Place, time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p, now := t.arriveLocked(client, sizeBytes)
-	wait, ok := t.expectLocked(p, sealBytes, now)
+	wait, ok := t.expectLocked(p, seals, now)
 	if !ok {
 		return nil, t.refuseLocked(p, sizeBytes, wait, now)
 	}
@@ -94,11 +100,11 @@ func (t *Turns) Leave(p *Place) {
 }
 
 // Refuse takes a write out of the line that can't wait on. It keeps its place, and the answer is its Retry-After.
-func (t *Turns) Refuse(p *Place, sealBytes int64) time.Duration {
+func (t *Turns) Refuse(p *Place, seals Seals) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.controller.now()
-	wait, _ := t.expectLocked(p, sealBytes, now)
+	wait, _ := t.expectLocked(p, seals, now)
 	return t.refuseLocked(p, p.sizeBytes, wait, now)
 }
 
@@ -149,15 +155,15 @@ func (t *Turns) catchUpLocked(now time.Time) {
 }
 
 // expectLocked predicts when a place has its turn, and tells whether its write may wait until then.
-func (t *Turns) expectLocked(p *Place, sealBytes int64, now time.Time) (wait time.Duration, ok bool) {
+func (t *Turns) expectLocked(p *Place, seals Seals, now time.Time) (wait time.Duration, ok bool) {
 	s := t.controller.published.Load()
 	all, present := t.line.ahead(p)
-	wait = s.expectedWait(all, sealBytes, now)
+	wait = s.turnWait(all, seals, now)
 	within := t.hold / runDry
 	if p.away {
 		within = t.hold / 2 // it came when it was told to
 	}
-	return wait, wait <= t.hold || s.expectedWait(present, sealBytes, now) <= within
+	return wait, wait <= t.hold || s.turnWait(present, seals, now) <= within
 }
 
 func (t *Turns) refuseLocked(p *Place, sizeBytes int64, wait time.Duration, now time.Time) time.Duration {

@@ -21,7 +21,7 @@ func joinAll(t *testing.T, turns *Turns, clients ...string) []*Place {
 	t.Helper()
 	places := make([]*Place, len(clients))
 	for i, client := range clients {
-		place, retryAfter := turns.Join(client, mib, 0)
+		place, retryAfter := turns.Join(client, mib, Seals{})
 		if place == nil {
 			t.Fatalf("%s is refused for %s", client, retryAfter)
 		}
@@ -51,13 +51,13 @@ func TestARefusedClientKeepsItsPlace(t *testing.T) {
 	clock, _, turns := newTestTurns(2 * time.Second)
 	var present []*Place
 	for i := 0; ; i++ { // until the line is full
-		place, _ := turns.Join(fmt.Sprint(i), mib, 0)
+		place, _ := turns.Join(fmt.Sprint(i), mib, Seals{})
 		if place == nil {
 			break
 		}
 		present = append(present, place)
 	}
-	retryAfter, ok := turns.Ask("refused", mib, 0)
+	retryAfter, ok := turns.Ask("refused", mib, Seals{})
 	if ok || retryAfter < time.Second || retryAfter > 10*time.Second {
 		t.Fatalf("got %s, %t; want a refusal of some seconds", retryAfter, ok)
 	}
@@ -80,7 +80,7 @@ func TestARefusedClientKeepsItsPlace(t *testing.T) {
 
 func TestAPlaceIsConsumedByAWriteThatFits(t *testing.T) {
 	clock, _, turns := newTestTurns(0)
-	retryAfter, ok := turns.Ask("a", mib, mib)
+	retryAfter, ok := turns.Ask("a", mib, Seals{SizeBytes: mib})
 	if ok {
 		t.Fatal("the write may wait")
 	}
@@ -95,12 +95,12 @@ func TestAPauseRefusesAtOnce(t *testing.T) {
 	_, c, turns := newTestTurns(time.Hour - 1)
 	joinAll(t, turns, "before")
 	c.SetPaused(true)
-	retryAfter, ok := turns.Ask("during", mib, mib)
+	retryAfter, ok := turns.Ask("during", mib, Seals{SizeBytes: mib})
 	if ok || retryAfter > retryStalledMax {
 		t.Errorf("got %s, %t; want a refusal of 10 s at most", retryAfter, ok)
 	}
 	c.SetPaused(false)
-	if _, ok = turns.Ask("after", mib, mib); !ok {
+	if _, ok = turns.Ask("after", mib, Seals{SizeBytes: mib}); !ok {
 		t.Error("refused after the pause")
 	}
 }
@@ -110,7 +110,7 @@ func TestTheLineIsBounded(t *testing.T) {
 	clock, c, turns := newTestTurns(0)
 	c.SetPaused(true)
 	for i := range placesMax + 100 {
-		if _, ok := turns.Ask(fmt.Sprint(i), mib, mib); ok {
+		if _, ok := turns.Ask(fmt.Sprint(i), mib, Seals{SizeBytes: mib}); ok {
 			t.Fatal("a write may wait")
 		}
 	}
@@ -127,7 +127,7 @@ func TestOneClientFillsOnlyAPartOfTheLine(t *testing.T) {
 	_, c, turns := newTestTurns(0)
 	c.SetPaused(true)
 	for range 2 * placesOfOneMax {
-		turns.Ask("one", mib, mib)
+		turns.Ask("one", mib, Seals{SizeBytes: mib})
 	}
 	if got := turns.Line().Away; got != placesOfOneMax {
 		t.Errorf("%d places, want %d", got, placesOfOneMax)
@@ -189,7 +189,7 @@ func TestRefusalAllocations(t *testing.T) {
 	}
 	_, c, turns := newTestTurns(0)
 	c.SetPaused(true)
-	if got := testing.AllocsPerRun(1000, func() { turns.Ask("one", 1<<40, mib) }); got > 3 {
+	if got := testing.AllocsPerRun(1000, func() { turns.Ask("one", 1<<40, Seals{SizeBytes: mib}) }); got > 3 {
 		t.Errorf("%.1f allocations, want 3 at most", got)
 	}
 }
@@ -199,10 +199,44 @@ func BenchmarkRefusal(b *testing.B) {
 	_, c, turns := newTestTurns(0)
 	c.SetPaused(true)
 	for i := range 1000 {
-		turns.Ask(fmt.Sprint(i), mib, mib)
+		turns.Ask(fmt.Sprint(i), mib, Seals{SizeBytes: mib})
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		turns.Ask("1", mib, mib)
+		turns.Ask("1", mib, Seals{SizeBytes: mib})
 	}
 }
+
+// Where flushes are the bottleneck and not the drain, writes whose turn is too far away are refused at once as well.
+func TestAFullFrozenQueueIsPredicted(t *testing.T) {
+	seals := Seals{SizeBytes: mib, FlushBytes: 2 * mib}
+	joined := func(flushed, frozen int64) (count int, retryAfter time.Duration) {
+		c := newTestController(newHandClock())
+		turns := NewTurns(c, time.Second)
+		if flushed > 0 {
+			c.Flushed(flushed, time.Second)
+		}
+		for count = range 50 {
+			place, refused := turns.Join("a", mib, Seals{SizeBytes: seals.SizeBytes, FlushBytes: frozen})
+			if place == nil {
+				return count, refused
+			}
+		}
+		return 50, 0
+	}
+	// The 2 MiB that are frozen and what waits before are flushed within the hold at 10 MiB/s.
+	if count, retryAfter := joined(10*mib, seals.FlushBytes); count != 9 || retryAfter < time.Second {
+		t.Errorf("%d wait and the next comes back in %s, want 9 and a second at least", count, retryAfter)
+	}
+	for name, count := range map[string]int{
+		"the queue has room":      first(joined(10*mib, 0)),
+		"nothing was flushed yet": first(joined(0, seals.FlushBytes)),
+		"flushes are fast enough": first(joined(1024*mib, seals.FlushBytes)),
+	} {
+		if count != 50 {
+			t.Errorf("%s: %d may wait, want all", name, count)
+		}
+	}
+}
+
+func first(count int, _ time.Duration) int { return count }

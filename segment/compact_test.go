@@ -386,3 +386,32 @@ func TestCompactOnceEndsWithItsContext(t *testing.T) {
 		t.Errorf("got %t, %v", did, err)
 	}
 }
+
+// What is due in level 0 goes before a merge of level 1 that is due as well, whatever came first.
+func TestLevel1DoesNotStartWhileLevel0IsDue(t *testing.T) {
+	s := openTestStore(t, StoreOptions{Dir: t.TempDir()})
+	c := newTestCompactor(t, CompactorOptions{Store: s, TriggerFiles: 1})
+	flush := func(measurement string, i int) {
+		addL0(t, s, map[string][]row{measurement: series(fmt.Sprint(i), noon, 10, float64(i))})
+	}
+	step := func() {
+		if did, _, err := c.step(t.Context(), false); !did || err != nil {
+			t.Fatalf("got %t, %v, want a job", did, err)
+		}
+	}
+	for i := range mergeFanIn {
+		flush("cpu", i)
+		step()
+	}
+	for i := range 3 { // a merge of level 1 is due from the first of them on
+		flush("mem", i)
+		step()
+		if l0, l1 := s.Level(0).Segments, s.Level(1).Segments; l0 != 0 || l1 != mergeFanIn+i+1 {
+			t.Fatalf("%d segments in level 0 and %d in level 1, want none and %d", l0, l1, mergeFanIn+i+1)
+		}
+	}
+	step()
+	if got := s.Level(1).Segments; got != 1+3 {
+		t.Errorf("%d segments in level 1 once level 0 is empty, want 4", got)
+	}
+}

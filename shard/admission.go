@@ -3,6 +3,8 @@ package shard
 import (
 	"sync/atomic"
 	"time"
+
+	"lineweir/pagecache"
 )
 
 // admission counts what became of writes.
@@ -51,7 +53,8 @@ func (e *Engine) Admit(b *Batch) error {
 		return err
 	}
 	var blocked *blockage
-	var sizeBytes, sealBytes int64
+	var sizeBytes int64
+	var seals pagecache.Seals
 	for shard, need := range b.needs {
 		sizeBytes += need.bytes()
 		s := e.allShards()[shard]
@@ -59,7 +62,8 @@ func (e *Engine) Admit(b *Batch) error {
 		if need.rows == 0 || !SealRequired(fill, need) {
 			continue
 		}
-		sealBytes += fill.active.bytes()
+		seals.SizeBytes += fill.active.bytes()
+		seals.FlushBytes += fill.flushBytes()
 		if !e.mayStillSeal(fill) {
 			blocked = e.block(s, e.causeOf(fill))
 		}
@@ -67,7 +71,7 @@ func (e *Engine) Admit(b *Batch) error {
 	if blocked == nil {
 		return nil
 	}
-	if retryAfter, ok := e.turns.Ask(b.Client, sizeBytes, sealBytes); !ok {
+	if retryAfter, ok := e.turns.Ask(b.Client, sizeBytes, seals); !ok {
 		return e.backpressure(blocked, retryAfter)
 	}
 	return nil
@@ -78,15 +82,15 @@ func (e *Engine) mayStillSeal(fill *Fill) bool {
 	return fill.frozen < fill.frozenMax && e.tier.gate.MaySeal(fill.active.bytes())
 }
 
-// sealBytes returns the size of the seals that a write needs.
-func (e *Engine) sealBytes(w *write) int64 {
-	sum := int64(0)
+// sealsOf returns the seals that a write needs.
+func (e *Engine) sealsOf(w *write) (seals pagecache.Seals) {
 	for i := range w.parts {
 		if fill := e.allShards()[w.parts[i].shard].Fill(); SealRequired(fill, w.parts[i].need) {
-			sum += fill.active.bytes()
+			seals.SizeBytes += fill.active.bytes()
+			seals.FlushBytes += fill.flushBytes()
 		}
 	}
-	return sum
+	return seals
 }
 
 // backpressure makes the refusal of a write that is blocked.
@@ -97,14 +101,16 @@ func (e *Engine) backpressure(b *blockage, retryAfter time.Duration) *Backpressu
 // Blocked returns a *BackpressureError while every shard waits for a seal and the turn of a client's write that needs
 // about so many bytes in memtables is too far away to wait for; else nil. It takes no lock but that of the line.
 func (e *Engine) Blocked(client string, sizeBytes int64) error {
-	sealBytes := int64(0)
+	var seals pagecache.Seals
 	for _, s := range e.allShards() {
 		if !s.holding.Load() {
 			return nil
 		}
-		sealBytes += s.Fill().active.bytes()
+		fill := s.Fill()
+		seals.SizeBytes += fill.active.bytes()
+		seals.FlushBytes += fill.flushBytes()
 	}
-	if retryAfter, ok := e.turns.Ask(client, sizeBytes, sealBytes); !ok {
+	if retryAfter, ok := e.turns.Ask(client, sizeBytes, seals); !ok {
 		return e.backpressure(&blockage{cause: e.causeOf(e.allShards()[0].Fill()), shard: 0}, retryAfter)
 	}
 	return nil

@@ -113,7 +113,7 @@ func (e *Engine) open() error {
 	if e.tier, err = openTier(&e.options); err != nil {
 		return err
 	}
-	e.turns = pagecache.NewTurns(e.tier.controller, e.options.Admission.MaxWait)
+	e.turns = pagecache.NewTurns(e.tier.controller, e.options.Admission.hold())
 	if pending, err := exists(e.options.FS, filepath.Join(e.options.DataDir, repairMark)); err != nil || pending {
 		return cmp.Or(err, ErrRepairPending)
 	}

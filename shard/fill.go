@@ -99,6 +99,14 @@ func (u *usage) addValues(kind segment.Kind, count, textBytes int) {
 // unflushedBytes is what the shard's memtables take on disk at worst when they are flushed.
 func (f *Fill) unflushedBytes() int64 { return f.active.cost.Bytes() + f.waiting }
 
+// flushBytes is what must be flushed before the shard can be sealed: all that is frozen, if the queue is full.
+func (f *Fill) flushBytes() int64 {
+	if f.frozen < f.frozenMax {
+		return 0
+	}
+	return f.frozenBytes
+}
+
 // caps bound one memtable.
 type caps struct {
 	bytes  int64
@@ -109,12 +117,13 @@ type caps struct {
 // Fill is an immutable snapshot of how full a shard is. It is derived from the shard's state under its lock and
 // published for readers without locks.
 type Fill struct {
-	active     usage // applied, and reserved by commits that are not applied yet
-	frozen     int   // memtables waiting for their flush
-	waiting    int64 // bytes that those, and held ones, take on disk at worst
-	caps       caps  // of this generation, fixed at its rotation; see pagecache.Controller.Grain
-	frozenMax  int
-	Generation uint64
+	active      usage // applied, and reserved by commits that are not applied yet
+	frozen      int   // memtables waiting for their flush
+	frozenBytes int64 // of those
+	waiting     int64 // bytes that those, and held ones, take on disk at worst
+	caps        caps  // of this generation, fixed at its rotation; see pagecache.Controller.Grain
+	frozenMax   int
+	Generation  uint64
 }
 
 // SealRequired is the one predicate: it reports whether rows that need so much can land in the active memtable only

@@ -78,14 +78,18 @@ func (c *FlushController) publishLocked() {
 
 func (c *FlushController) fillLocked() Fill {
 	o := &c.options
-	waiting := int64(0)
+	waiting, frozenBytes := int64(0), int64(0)
+	for _, m := range c.frozen {
+		frozenBytes += m.usedLocked().bytes()
+	}
 	for _, memtables := range [...][]*Memtable{c.held, c.frozen} {
 		for _, m := range memtables {
 			waiting += m.usedLocked().cost.Bytes()
 		}
 	}
 	return Fill{
-		active: c.active.usedLocked(), frozen: len(c.frozen), waiting: waiting, frozenMax: o.Memtable.FrozenMax,
+		active: c.active.usedLocked(), frozen: len(c.frozen), frozenBytes: frozenBytes, waiting: waiting,
+		frozenMax:  o.Memtable.FrozenMax,
 		Generation: c.active.generation,
 		caps:       c.capsOf(c.active.maxBytes),
 	}
@@ -116,6 +120,16 @@ func (c *FlushController) FrozenMemtable() *Memtable {
 		return nil
 	}
 	return c.frozen[0]
+}
+
+// frozenHeadBytes returns the size of the oldest memtable that waits for its flush.
+func (c *FlushController) frozenHeadBytes() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.frozen) == 0 {
+		return 0
+	}
+	return c.frozen[0].usedLocked().bytes()
 }
 
 // FrozenCount returns how many memtables wait for their flush.

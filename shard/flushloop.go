@@ -90,7 +90,7 @@ func (e *Engine) flushLoop(ctx context.Context, s *shardState) {
 
 // flushOldest flushes one memtable, or waits before the next try. It returns false when no flush may follow.
 func (e *Engine) flushOldest(ctx context.Context, s *shardState) bool {
-	started := time.Now()
+	started, size := time.Now(), s.frozenHeadBytes()
 	results, err := s.FlushFrozenWith(e.registerWith(s))
 	if errors.Is(err, segment.ErrDropped) {
 		return true // while it was written; the next try leaves that out
@@ -98,6 +98,7 @@ func (e *Engine) flushOldest(ctx context.Context, s *shardState) bool {
 	inARow := s.flush.record(err)
 	switch {
 	case err == nil:
+		e.tier.controller.Flushed(size, time.Since(started)/time.Duration(len(e.allShards())))
 		e.flushed(s, results, time.Since(started))
 		return true
 	case errors.Is(err, ErrPoisoned):
@@ -127,13 +128,13 @@ func (e *Engine) flushed(s *shardState, results []FlushResult, took time.Duratio
 		rows += r.Rows
 		bytes += r.Meta.SizeBytes
 	}
+	e.kick() // room in the frozen queue; what follows may take a while
 	e.logger.Debug("flushed", zap.Int("shard", s.shard), zap.Int("segments", len(results)), zap.Int64("rows", rows),
 		zap.Int64("bytes", bytes), zap.Duration("took", took))
 	e.refreshHeld()
 	e.trimLog()
 	e.watchDisk() // what was in memory has become free space that is gone
 	e.tier.compactor.Wake()
-	e.kick()
 }
 
 func (e *Engine) trimLog() {

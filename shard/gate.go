@@ -215,12 +215,12 @@ func (e *Engine) nextGrant(sizeBytes int64) time.Duration {
 // enqueueLocked lets a blocked write wait in the line, if its turn is near enough and the memory of those who wait
 // allows one more; else it returns the refusal.
 func (e *Engine) enqueueLocked(w *write, blocked *blockage) error {
-	place, retryAfter := e.turns.Join(w.client, w.needBytes(), e.sealBytes(w))
+	place, retryAfter := e.turns.Join(w.client, w.needBytes(), e.sealsOf(w))
 	if place == nil {
 		return e.backpressure(blocked, retryAfter)
 	}
 	if !e.memoryAllows(w) {
-		return e.backpressure(blocked, e.turns.Refuse(place, e.sealBytes(w)))
+		return e.backpressure(blocked, e.turns.Refuse(place, e.sealsOf(w)))
 	}
 	w.place, w.done = place, make(chan struct{})
 	w.blocked.Store(blocked)

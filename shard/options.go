@@ -58,6 +58,18 @@ type AdmissionOptions struct {
 	WaitingBytesMax int64 // memory of all waiting batches
 }
 
+// What of MaxWait is left for the way of the answer, on a machine that is busy: an eighth, but no more than answerMax.
+const (
+	answerShare = 8
+	answerMax   = 100 * time.Millisecond
+)
+
+// hold is how long a write waits for its turn at most, so that whoever is admitted at its end has the answer within
+// MaxWait.
+func (o AdmissionOptions) hold() time.Duration {
+	return o.MaxWait - min(o.MaxWait/answerShare, answerMax)
+}
+
 // WALOptions bound the write-ahead log.
 type WALOptions struct {
 	FileBytes int64

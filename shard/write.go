@@ -8,7 +8,7 @@ import (
 
 // Write makes the batch durable and visible, or refuses it and leaves no trace of it. payload is the text that
 // Options.Decode turns back into the batch; Write keeps it until it returns. A batch that needs a seal which can't be
-// had waits at most Admission.MaxWait.
+// had is answered within Admission.MaxWait.
 //
 // Errors: *BackpressureError, *TooLargeError, ErrSchemaChanged (parse again), or the context's error if it ends before
 // the commit; after the commit the context has no say.
@@ -117,7 +117,7 @@ func (e *Engine) wait(ctx context.Context, w *write) error {
 		e.admission.waiting.Add(-1)
 		e.admission.waitingBytes.Add(-w.sizeBytes())
 	}()
-	timer := time.NewTimer(e.options.Admission.MaxWait - time.Since(w.since))
+	timer := time.NewTimer(e.options.Admission.hold() - time.Since(w.since))
 	defer timer.Stop()
 	select {
 	case <-w.done:
@@ -146,7 +146,7 @@ func (e *Engine) giveUp(w *write, left error) error {
 		e.turns.Leave(w.place)
 		return left
 	}
-	return e.backpressure(w.blocked.Load(), e.turns.Refuse(w.place, e.sealBytes(w)))
+	return e.backpressure(w.blocked.Load(), e.turns.Refuse(w.place, e.sealsOf(w)))
 }
 
 // apply inserts a durable write into its memtables. Nothing refuses it, and nobody can cancel it.
