@@ -9,7 +9,7 @@ import (
 // runDry is the part of the hold that the line may always be long, whoever is expected back: those who are there take
 // the room that others leave. Were it 0, room would be lost whenever somebody is late; were it the whole hold, those
 // who come back in time would find the line full.
-const runDry = 8
+const runDry = 4
 
 // Turns decides which writes that need a seal may wait for it, and what the others are told. One fair line orders the
 // writes of all shards, see line; when a place has its turn is predicted from the bytes before it, those of refused
