@@ -147,8 +147,8 @@ func (c *Controller) Retire(sizeBytes int64) {
 	c.notify()
 }
 
-// Flushed takes in that a memtable of sizeBytes was flushed. busy is how long that took, divided by the number of shards
-// that flush beside each other.
+// Flushed takes in that a memtable of sizeBytes was flushed. busy is how long that took, divided by the number of
+// shards that flush beside each other.
 func (c *Controller) Flushed(sizeBytes int64, busy time.Duration) {
 	c.update(func(s *state, _ time.Time) { s.flush = s.flush.add(sizeBytes, busy) })
 }

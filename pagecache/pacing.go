@@ -140,8 +140,8 @@ func (s *state) turnWait(aheadBytes int64, seals Seals, now time.Time) time.Dura
 	return max(s.expectedWait(aheadBytes, seals.SizeBytes, now), s.flushWait(aheadBytes, seals.FlushBytes))
 }
 
-// flushWait is the time in which flushBytes and what goes before are flushed, as fast as flushes were so far. Before the
-// first flush nobody knows, and nobody is refused for it.
+// flushWait is the time in which flushBytes and what goes before are flushed, as fast as flushes were so far. Before
+// the first flush nobody knows, and nobody is refused for it.
 func (s *state) flushWait(aheadBytes, flushBytes int64) time.Duration {
 	rate := s.flush.bytesPerSecond()
 	if flushBytes == 0 || rate == 0 {

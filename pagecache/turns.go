@@ -55,8 +55,8 @@ type Seals struct {
 	FlushBytes int64
 }
 
-// Ask tells whether a write of a client may wait for its turn. sizeBytes is what it needs in memtables. A write that may
-// not is refused at once: the answer is its Retry-After, and its place is kept.
+// Ask tells whether a write of a client may wait for its turn. sizeBytes is what it needs in memtables. A write that
+// may not is refused at once: the answer is its Retry-After, and its place is kept.
 func (t *Turns) Ask(client string, sizeBytes int64, seals Seals) (retryAfter time.Duration, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
