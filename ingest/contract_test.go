@@ -226,7 +226,8 @@ func TestRefusedLinesAreDescribedAlike(t *testing.T) {
 				{`m v=x\x02 2`, 4, "field value has unrecognized type"},
 				{"m,time=a v=1i 4", 7, "a tag can't be called time"},
 			}
-			if diff := cmp.Diff(want, told.Data); diff != "" || told.Text != "2 of 4 lines refused, the others are stored" {
+			const text = "line protocol parsing error: 2 of 4 lines refused, the others are stored"
+			if diff := cmp.Diff(want, told.Data); diff != "" || told.Text != text {
 				t.Errorf("got %q, lines (-want +got):\n%s", told.Text, diff)
 			}
 		}
