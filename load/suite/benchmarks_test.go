@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"lineweir/load"
 )
 
@@ -19,6 +21,33 @@ func made(t *testing.T, dir string) string {
 		t.Fatal(err)
 	}
 	return b.String()
+}
+
+// docs/BENCHMARKS.md says what the files say, and all of it is of the real suite.
+func TestBenchmarksAreThoseOfTheFiles(t *testing.T) {
+	docs := filepath.Join("..", "..", "docs")
+	got, err := os.ReadFile(filepath.Join(docs, "BENCHMARKS.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(docs, "benchmarks")
+	if diff := cmp.Diff(made(t, dir), string(got)); diff != "" {
+		t.Errorf("`lineweir load benchmarks docs/benchmarks` makes another text (-want +got):\n%s", diff)
+	}
+	evidence, err := readEvidence(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range evidence.records {
+		if r.Short {
+			t.Errorf("%s is of the short form", r.Scenario)
+		}
+	}
+	for _, run := range evidence.runs {
+		if len(run.reports) < 3 {
+			t.Errorf("%s has %d servers, want lineweir and two others", run.name, len(run.reports))
+		}
+	}
 }
 
 // writeEvidence makes a directory with a record of each scenario and two reports of a run.
