@@ -150,7 +150,7 @@ func (c *Controller) Retire(sizeBytes int64) {
 // Flushed takes in that a memtable of sizeBytes was flushed. busy is how long that took, divided by the number of
 // shards that flush beside each other.
 func (c *Controller) Flushed(sizeBytes int64, busy time.Duration) {
-	c.update(func(s *state, _ time.Time) { s.flush = s.flush.add(sizeBytes, busy) })
+	c.update(func(s *state, _ time.Time) { s.flush = s.flush.addFlush(sizeBytes, busy) })
 }
 
 // Drained takes in that compaction merged sizeBytes of L0 while its job ran for busy, waits for its rate limit

@@ -35,6 +35,18 @@ func (h drainHistory) add(sizeBytes int64, busy time.Duration) drainHistory {
 	}
 }
 
+// flushMemory is how much of the older flushes one more leaves. Time would be the wrong measure: while writes are
+// refused because one flush was slow, there are few others to tell that it is over.
+const flushMemory = 0.8
+
+// addFlush remembers one more flush.
+func (h drainHistory) addFlush(sizeBytes int64, busy time.Duration) drainHistory {
+	return drainHistory{
+		bytes:       h.bytes*flushMemory + float64(sizeBytes),
+		busySeconds: h.busySeconds*flushMemory + busy.Seconds(),
+	}
+}
+
 // restartDrain forgets all but one measurement.
 func restartDrain(sizeBytes int64, busy time.Duration) drainHistory {
 	weight := 1.0

@@ -69,3 +69,17 @@ func TestSettlementsShare(t *testing.T) {
 		})
 	}
 }
+
+// A slow flush, as the first one of a server is, must not send clients away for long.
+func TestASlowFlushIsSoonForgotten(t *testing.T) {
+	h := drainHistory{}.addFlush(mib, time.Second)
+	if got := h.bytesPerSecond(); got != mib {
+		t.Errorf("%.0f bytes/s after one flush, want %d", got, mib)
+	}
+	for range 20 {
+		h = h.addFlush(mib, 10*time.Millisecond)
+	}
+	if got := h.bytesPerSecond(); got < 75*mib || got > 100*mib {
+		t.Errorf("%.0f MiB/s after 20 flushes of 100 MiB/s, want nearly that", got/mib)
+	}
+}
