@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -116,7 +117,10 @@ func (f unlocked) Lock(name string) (io.Closer, error) {
 func (g *growing) backUpAt(t *testing.T, fs vfs.FS, n int, happens func(*testing.T)) (happened bool, err error) {
 	t.Helper()
 	calls, least := 0, g.points
+	var mu sync.Mutex // footers are read side by side
 	moving := vfs.Inject(fs, func(vfs.Op) error {
+		mu.Lock()
+		defer mu.Unlock()
 		if calls++; calls == n {
 			happened = true
 			happens(t)
@@ -275,7 +279,10 @@ func TestABackupFailsAtAnyCall(t *testing.T) {
 		for _, f := range []fate{eio, enospc, short, late, killed} {
 			disk := crashOf(source, everythingWritten, 0)
 			calls, cut := 0, (*memory.FS)(nil)
+			var mu sync.Mutex // footers are read side by side
 			faulty := newFaultDisk(disk, func(op vfs.Op) fate {
+				mu.Lock()
+				defer mu.Unlock()
 				if calls++; calls != number {
 					return works
 				}
