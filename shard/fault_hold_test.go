@@ -120,7 +120,7 @@ func TestEveryCallFailsOnceWhileRowsAreHeld(t *testing.T) {
 		plans := found.plans(*faultsLong)
 		s.failEach(t, plans, r)
 		t.Logf("%d plans, %d of them met no call; failed calls: %v%v", len(plans), r.missed, r.fates, r.calls)
-		if r.calls["segment manifest/ sync"] == 0 {
+		if r.calls["segment manifest/ sync"] == 0 && !raceEnabled {
 			t.Error("no edit with a hold was made to fail")
 		}
 	})

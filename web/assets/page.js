@@ -159,6 +159,9 @@ function shardCard(shard, number, now) {
       (wait === undefined ? "" : `, seal expected in ${duration(wait)}`) + `; ${count(shard.waiting)} waiting`));
   }
   if (shard.last_flush_error) card.append(make("p", "problem", shard.last_flush_error));
+  for (const held of shard.held ?? []) {
+    card.append(make("p", "problem", `${count(held.rows)} rows of ${held.measurement} can't be written to files: ${held.cause}`));
+  }
   return card;
 }
 
