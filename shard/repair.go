@@ -180,7 +180,8 @@ func (r *repair) manifestIsOld(known wal.Known) bool {
 // lowerFloors has the log replayed from where segments are lost, as far as it reaches back. Frames that are replayed
 // though their rows are in other segments change nothing, because those that came later are replayed too: so it is not
 // done where some of these are lost. No floor passes a drop that is not recorded, so drops up to the highest one are
-// done: recording them keeps the rows below them away.
+// done: recording them keeps the rows below them away. A manifest that is put together anew may lack holds, so nothing
+// says that rows of the log are in segments.
 func (r *repair) lowerFloors(known wal.Known) error {
 	floor, settled := highest(r.segments.Recorded().Floors), highest(r.segments.Recorded().Floors)
 	for _, lost := range r.segments.Lost {
@@ -188,8 +189,15 @@ func (r *repair) lowerFloors(known wal.Known) error {
 			floor = min(floor, lost.Meta.MinSequence-1)
 		}
 	}
+	if r.segments.Rebuilt {
+		floor = 0
+	}
 	floor = max(floor, r.log.First-1)
 	gap := len(r.log.Lost) > 0 && r.log.Lost[0].First <= settled
+	if gap && r.segments.Rebuilt {
+		r.segments.Doubts = append(r.segments.Doubts, "points that could not be written to files are lost if no record "+
+			"that can be read tells of them: the log has a gap and is not replayed from its beginning")
+	}
 	if floor >= settled || gap {
 		return nil
 	}
