@@ -16,6 +16,7 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/parquet-go/parquet-go"
 
 	"lineweir/internal/vfs"
 	"lineweir/internal/vfs/memory"
@@ -364,4 +365,73 @@ func (s *givenBlocks) Next() (*Block, error) {
 	b := s.blocks[0]
 	s.blocks = s.blocks[1:]
 	return b, nil
+}
+
+// A column that gets a row more than the others, behind all that the writer looks at before, is found by the writer's
+// own count at the end, and again in the file. The control: the library writes and opens such files without a word.
+func TestAColumnOfAnotherLengthIsCaught(t *testing.T) {
+	rows := faultyRows(100)
+	info := infoOf(rows)
+	info.Level, info.Rank = 1, 1
+	columns := 1 + len(info.Tags) + len(info.Fields)
+	for column := range columns {
+		disk := memory.New()
+		s := openTestStore(t, StoreOptions{FS: disk, Dir: "/data"})
+		p := s.NewFile(1, info, partitionOf(noon.UnixNano()))
+		defer p.Abort()
+		if err := errors.Join(p.begin(), p.add(blockOf(rows))); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.writer.columns[column].addTimes(p.writer.values, []int64{noon.UnixNano()}); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.finish(); err == nil {
+			t.Errorf("column %d: a row more than the others have is not noticed by the writer", column)
+		}
+		data, err := vfs.ReadFile(disk, p.path())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := OpenFile(p.path(), bytes.NewReader(data), int64(len(data))); !isCorruption(err) {
+			t.Errorf("column %d: a file with a row more than the others have: got %v, want corruption", column, err)
+		}
+		if _, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data))); err != nil {
+			t.Errorf("column %d: the library alone notices, so the test shows nothing: %v", column, err)
+		}
+	}
+	t.Logf("%d columns, one a row longer each time: all caught, twice", columns)
+}
+
+// A row that is missing in what a merge has written, in a file that is whole in itself, is caught before the inputs
+// go. The control: one that is taken away after the file was read back is missed.
+func TestARowThatAMergeDropsIsCaughtBeforeTheInputsGo(t *testing.T) {
+	v := newTampering(t)
+	for _, row := range []int{0, 17, len(v.want) - 1} {
+		drop := func(data []byte) []byte { return withoutRow(t, data, row) }
+		if got, err := v.compact(t, drop, false); got != caught || err != nil {
+			t.Errorf("row %d of %d is dropped: verdict %d, %v", row, len(v.want), got, err)
+		}
+		if got, err := v.compact(t, drop, true); got != missed || err == nil {
+			t.Errorf("row %d is dropped after the file was read back: verdict %d, so the test shows nothing", row, got)
+		}
+	}
+}
+
+// withoutRow writes a file anew, but for one row.
+func withoutRow(t *testing.T, data []byte, number int) []byte {
+	t.Helper()
+	file, err := OpenFile("whole", bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := drain(t, file.Scan(AllTime()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	source := sourceOf(blocksOf(append(rows[:number:number], rows[number+1:]...), 50)...)
+	if _, err := new(WriterPool).Write(&out, file.Info(), source); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
 }

@@ -103,6 +103,10 @@ func TestAManifestIsPutTogetherFromWhatIsWhole(t *testing.T) {
 		if err := repairsTo(t, copied, want); err != nil {
 			t.Errorf("record %d of %d: %v", i+1, len(records)-1, err)
 		}
+		// The control: a segment that is live again and should not be, or the other way round, is found.
+		if repairsTo(t, copied, want[1:]) == nil {
+			t.Errorf("record %d of %d: a segment too many is not found", i+1, len(records)-1)
+		}
 	}
 	t.Logf("%d records, each unreadable once", len(records)-1)
 }
@@ -186,11 +190,7 @@ func TestNoDamagedLengthTakesMemory(t *testing.T) {
 			if err := os.WriteFile(path, data, 0o644); err != nil {
 				t.Fatal(err)
 			}
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			_, _ = Check(vfs.OS, dir)
-			runtime.ReadMemStats(&after)
-			if taken := after.TotalAlloc - before.TotalAlloc; taken > allowedBytes {
+			if taken := takenBy(func() { _, _ = Check(vfs.OS, dir) }); taken > allowedBytes {
 				t.Errorf("%s, a length at byte %d: %d bytes were taken", name, at, taken)
 			}
 			tried++
@@ -200,4 +200,18 @@ func TestNoDamagedLengthTakesMemory(t *testing.T) {
 		}
 	}
 	t.Logf("%d lengths of a GiB, none believed", tried)
+	// The control: a reader that believes a length takes more than is allowed.
+	var believed []byte
+	if taken := takenBy(func() { believed = make([]byte, allowedBytes+1) }); taken <= allowedBytes {
+		t.Errorf("%d bytes were taken, and %d are seen: the test shows nothing", len(believed), taken)
+	}
+}
+
+// takenBy returns how many bytes of memory a function takes, all in all.
+func takenBy(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
 }
