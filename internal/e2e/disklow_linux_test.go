@@ -40,9 +40,7 @@ func TestALowDiskIsReadOnlyUntilThereIsRoom(t *testing.T) {
 			got, err := s.send(t.Context(), http.MethodGet, "/ready", "")
 			return err == nil && got.status == http.StatusServiceUnavailable && strings.Contains(got.body, "disk_low")
 		})
-		refusal := written.try(t, s)
-		if refusal.status != http.StatusServiceUnavailable || !strings.Contains(refusal.body, "disk_low") ||
-			refusal.header.Get("Retry-After") == "" {
+		if refusal := written.try(t, s); !refusal.isDiskLow() {
 			t.Errorf("a write on a low disk was answered %+v", refusal)
 		}
 		if left > 0 {
@@ -56,6 +54,32 @@ func TestALowDiskIsReadOnlyUntilThereIsRoom(t *testing.T) {
 	}
 	s.seal(t)
 	written.check(t, s)
+	s.stop(t)
+	p.off(t, s)
+}
+
+// isDiskLow tells a write that was refused because the disk is low.
+func (a answer) isDiskLow() bool {
+	return a.status == http.StatusServiceUnavailable && strings.Contains(a.body, "disk_low") &&
+		a.header.Get("Retry-After") != ""
+}
+
+// TestADiskThatIsLowIsNoticed takes the protection away: without a reserve a server takes writes on a disk as low as in
+// the test above, for which that test would fail.
+func TestADiskThatIsLowIsNoticed(t *testing.T) {
+	p, s := onSmallDisk(t, honestBinary(t), "disk.reserve_bytes=0")
+	written := &fatHistory{}
+	written.write(t, s)
+	ballast := p.fillUp(t, reserveBytes-1<<20)
+	for range 50 { // for a second: it would look at the disk four times
+		if got := written.send(t, s, 1); got.isDiskLow() || got.status != http.StatusNoContent {
+			t.Fatalf("without a reserve a write was answered %d: %s", got.status, got.body)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
 	s.stop(t)
 	p.off(t, s)
 }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -63,17 +64,26 @@ func (f *faulty) healed(t *testing.T) map[string]int {
 // write sends a new batch and notes what became of it.
 func (f *faulty) write(t *testing.T, s *server) answer {
 	t.Helper()
+	got, err := f.writeWithin(t.Context(), s)
+	if err != nil {
+		t.Error(err)
+	}
+	return got
+}
+
+// writeWithin is write until ctx ends.
+func (f *faulty) writeWithin(ctx context.Context, s *server) (answer, error) {
 	batch := f.sent.begin()
-	got, err := s.send(t.Context(), http.MethodPost, "/write?db=kill", batchLines(batch))
+	got, err := s.send(ctx, http.MethodPost, "/write?db=kill", batchLines(batch))
 	switch {
 	case err != nil:
-		t.Errorf("batch %d: %v", batch, err)
+		return got, fmt.Errorf("batch %d: %w", batch, err)
 	case got.status == http.StatusNoContent:
 		f.sent.end(batch, acknowledged)
 	case !strings.Contains(got.body, "outcome_unknown"):
 		f.sent.end(batch, refused)
 	}
-	return got
+	return got, nil
 }
 
 func (f *faulty) writeAcknowledged(t *testing.T, s *server, batches int) {
@@ -235,18 +245,7 @@ func TestAFlushOutlivesAFailingDisk(t *testing.T) {
 		{On: "write", In: "data/l1/", First: 1, Last: 4, Errno: syscall.ENOSPC},
 		{On: "write", In: "", First: 1, Last: 50, Short: true},
 	} {
-		disk.fail(t, f)
-		hit := func() int {
-			return disk.disk.do(t, diskCommand{Operation: "look"}).State.Injected[f.kind()]
-		}
-		before := hit()
-		eventually(t, 3*time.Minute, "the fault is injected: "+f.kind(), func() bool {
-			for range 5 {
-				disk.write(t, s) // it may be refused while a flush is tried again
-			}
-			s.seal(t)
-			return hit() > before
-		})
+		disk.flushUnder(t, s, f)
 		disk.sent.check(t, s)
 	}
 	s.seal(t)
@@ -258,10 +257,44 @@ func TestAFlushOutlivesAFailingDisk(t *testing.T) {
 	s.stop(t)
 }
 
+// flushUnder writes and flushes until a fault was injected.
+func (f *faulty) flushUnder(t *testing.T, s *server, next fault) {
+	t.Helper()
+	f.fail(t, next)
+	hit := func() int {
+		return f.disk.do(t, diskCommand{Operation: "look"}).State.Injected[next.kind()]
+	}
+	before := hit()
+	eventually(t, 3*time.Minute, "the fault is injected: "+next.kind(), func() bool {
+		for range 5 {
+			f.write(t, s) // it may be refused while a flush is tried again
+		}
+		s.seal(t)
+		return hit() > before
+	})
+}
+
+// TestAFlushThatLetsGoIsNoticed takes the protection away: a server whose memtables go though their flush has failed
+// loses what was in them, and the comparison of the test above must say so.
+func TestAFlushThatLetsGoIsNoticed(t *testing.T) {
+	disk := newFaulty(t, compacting)
+	s := disk.start(t, variant(t, "shard/flush.go", "abort(pending)\n", "abort(pending)\n\t\tc.release(m)\n"))
+	disk.flushUnder(t, s, fault{On: "write", In: "data/l0/", First: 1, Last: 4, Errno: syscall.ENOSPC})
+	disk.healed(t)
+	var problems []string
+	eventually(t, 3*time.Minute, "the loss is noticed", func() bool {
+		problems = disk.sent.problems(t, s.batches(t, "kill"))
+		return len(problems) > 0
+	})
+	t.Logf("noticed: %s, and %d more", problems[0], len(problems)-1)
+	s.kill()
+}
+
 const (
-	slowFsync   = 2 * time.Second
-	slowWriters = 8
-	slowWrites  = 2 // of each writer
+	slowFsync       = 2 * time.Second
+	slowWriters     = 8
+	slowWrites      = 2 // of each writer
+	slowMemoryBytes = 256 << 20
 )
 
 // TestASlowDiskOnlySlows lets each fsync take 2 seconds: every write is answered, memory stays bounded, and when the
@@ -278,24 +311,69 @@ func TestASlowDiskOnlySlows(t *testing.T) {
 	disk.writeAcknowledged(t, s, 10)
 	before := s.usage(t)
 	disk.fail(t, fault{On: "fsync", First: 1, Delay: slowFsync})
-	var writers sync.WaitGroup
-	for range slowWriters {
-		writers.Go(func() {
-			for range slowWrites {
-				if got := disk.write(t, s); got.status != http.StatusNoContent {
-					t.Errorf("a write on a slow disk was answered %d: %s", got.status, got.body)
-				}
-			}
-		})
-	}
-	writers.Wait() // each request has its limit
+	problems := disk.writeSlowly(t, s, sendLimit)
 	s.seal(t)
 	during := s.usage(t)
-	if more := during.ResidentBytes - before.ResidentBytes; more > 256<<20 {
-		t.Errorf("a slow disk takes %.0f bytes of memory more", more)
+	for _, problem := range append(problems, slowMemoryProblems(before, during)...) {
+		t.Error(problem)
 	}
 	t.Logf("injected: %v; before: %+v, during: %+v", disk.healed(t), before, during)
 	disk.writeAcknowledged(t, s, 10)
 	disk.sent.check(t, s)
 	s.stop(t)
+}
+
+// writeSlowly lets several writers write, and tells which writes were not acknowledged within a limit.
+func (f *faulty) writeSlowly(t *testing.T, s *server, limit time.Duration) (problems []string) {
+	t.Helper()
+	var mu sync.Mutex
+	var writers sync.WaitGroup
+	for range slowWriters {
+		writers.Go(func() {
+			for range slowWrites {
+				ctx, cancel := context.WithTimeout(t.Context(), limit)
+				got, err := f.writeWithin(ctx, s)
+				cancel()
+				if err != nil || got.status != http.StatusNoContent {
+					mu.Lock()
+					problems = append(problems, fmt.Sprintf("a write on a slow disk: %d %s %v", got.status, got.body, err))
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	writers.Wait()
+	return problems
+}
+
+func slowMemoryProblems(before, during usage) (problems []string) {
+	if more := during.ResidentBytes - before.ResidentBytes; more > slowMemoryBytes {
+		problems = append(problems, fmt.Sprintf("a slow disk takes %.0f bytes of memory more", more))
+	}
+	return problems
+}
+
+// TestAWaitThatLastsIsNoticed is the proof that the test above can fail: fsyncs that last longer than a write may take
+// are reported for every write, and so is memory that grows beyond the bound.
+func TestAWaitThatLastsIsNoticed(t *testing.T) {
+	outside(t)
+	t.Parallel() // it sleeps
+	binary, err := lineweir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk := newFaulty(t, compacting)
+	s := disk.start(t, binary)
+	disk.writeAcknowledged(t, s, 10)
+	disk.fail(t, fault{On: "fsync", First: 1, Delay: 3 * slowFsync})
+	if problems := disk.writeSlowly(t, s, slowFsync/20); len(problems) != slowWriters*slowWrites {
+		t.Errorf("%d of %d writes that take too long are reported", len(problems), slowWriters*slowWrites)
+	}
+	disk.healed(t)
+	s.seal(t)
+	s.stop(t)
+	before := usage{ResidentBytes: 1 << 20}
+	if len(slowMemoryProblems(before, usage{ResidentBytes: before.ResidentBytes + slowMemoryBytes + 1})) == 0 {
+		t.Error("memory that grows is not reported")
+	}
 }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -114,12 +115,19 @@ func (h *history) writeUntilKilled(t *testing.T, s *server, acknowledge func()) 
 // checkStoredOnce requires that the files hold each of the stored points in one row.
 func checkStoredOnce(t *testing.T, s *server, stored int) {
 	t.Helper()
-	rows := physicalRows(t, s)
+	for _, problem := range storedProblems(physicalRows(t, s), stored) {
+		t.Error(problem)
+	}
+}
+
+// storedProblems tells what is wrong with the rows of files that should hold each of the stored points in one row.
+func storedProblems(rows []string, stored int) (problems []string) {
 	if len(rows) != stored {
-		t.Errorf("the files hold %d rows of %d points", len(rows), stored)
+		problems = append(problems, fmt.Sprintf("the files hold %d rows of %d points", len(rows), stored))
 	}
 	slices.Sort(rows)
 	if unique := len(slices.Compact(rows)); unique != len(rows) {
-		t.Errorf("%d of %d rows in the files are copies", len(rows)-unique, len(rows))
+		problems = append(problems, fmt.Sprintf("%d of %d rows in the files are copies", len(rows)-unique, len(rows)))
 	}
+	return problems
 }

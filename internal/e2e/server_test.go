@@ -238,7 +238,8 @@ type status struct {
 		FlushFailures int64 `json:"flush_failures"`
 	} `json:"shards"`
 	Drain struct {
-		Failures int64 `json:"failures"`
+		Failures   int64 `json:"failures"`
+		L1Segments int   `json:"l1_segments"`
 	} `json:"compaction"`
 }
 
@@ -256,6 +257,9 @@ func (s *server) status(t *testing.T) status {
 	decode(t, s.must(t, http.MethodGet, "/api/status", "", http.StatusOK).body, &got)
 	return got
 }
+
+// segments is the number of live segments.
+func (s status) segments() int { return s.Tier.Segments + s.Drain.L1Segments }
 
 // refused is the number of writes that were refused for whatever cause.
 func (s status) refused() int64 {
