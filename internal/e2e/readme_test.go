@@ -29,6 +29,7 @@ var readmePrints = []string{
 	`(?m)^  acknowledged points +[1-9][\d,]* +[1-9][\d,]*\n`,
 	`^\{"max_bytes_per_second":200000,"paused":false\}\n$`,
 	`^config\.yaml: nothing is wrong\n$`,
+	`(?m)^segments: [1-9]\d* with [1-9]\d* rows in \d+ bytes, 0 damaged\n`, // of the backup
 	`(?m)^segments: [1-9]\d* with [1-9]\d* rows in \d+ bytes, 0 damaged\n`,
 	`^# database "weir"\nriver,`,
 	`^\{"points":[1-9]\d*,"values":\d+\}\n$`,
