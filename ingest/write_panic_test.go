@@ -23,7 +23,8 @@ func TestAPanicWhileAWriteIsMadeDurableEndsTheProcess(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	command := exec.CommandContext(ctx, os.Args[0], "-test.run=^"+t.Name()+"$")
-	command.Env = append(os.Environ(), panicVariable+"=1")
+	// The child has no time to remove its directory, so that is in one of the parent.
+	command.Env = append(os.Environ(), panicVariable+"=1", "TMPDIR="+t.TempDir())
 	output, err := command.CombinedOutput()
 	if err == nil || command.ProcessState.ExitCode() != 2 {
 		t.Errorf("got %v, want exit status 2", err)
