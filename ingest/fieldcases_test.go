@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -436,27 +437,25 @@ func fieldCase12(t *testing.T) {
 	}
 }
 
-// restarted stops a server of an engine that openTestEngine has made, without flushing, and starts another one over what
-// its log holds.
-func (s *served) restarted(dataDir string) *served {
+// afterKill starts another server over what a kill of the first one would leave of its data directory now. Nothing is
+// flushed there, so all is in the log.
+func (s *served) afterKill(dataDir string) *served {
 	s.t.Helper()
-	s.Close()
-	ended, cancel := context.WithCancel(s.t.Context())
-	cancel()
-	if err := s.handler.engine.Shutdown(ended); err == nil {
-		s.t.Fatal("the shutdown has flushed, though its time was over")
+	left := s.t.TempDir()
+	if err := os.CopyFS(left, os.DirFS(dataDir)); err != nil {
+		s.t.Fatal(err)
 	}
-	return startServerOf(s.t, newTestEngine(s.t, func(o *shard.Options) { o.DataDir = dataDir }))
+	return startServerOf(s.t, newTestEngine(s.t, func(o *shard.Options) { o.DataDir = left }))
 }
 
 func fieldCase13(t *testing.T) {
 	dir := t.TempDir()
-	s := startServerOf(t, openTestEngine(t, func(o *shard.Options) { o.DataDir = dir }))
+	s := startServerOf(t, newTestEngine(t, func(o *shard.Options) { o.DataDir = dir }))
 	want := []string{"a v=1i 1", "b v=1i 2", "c,x=y s=\"two\nlines\" 3"}
 	for _, line := range want {
 		s.mustWrite("/write?db=d", line) // without a line feed
 	}
-	s = s.restarted(dir)
+	s = s.afterKill(dir)
 	if status := s.handler.engine.Status(); status.Recovery.FramesReplayed != 3 {
 		t.Errorf("got %d frames replayed, want 3", status.Recovery.FramesReplayed)
 	}
@@ -642,7 +641,7 @@ func fieldCase22(t *testing.T) {
 
 func fieldCase23(t *testing.T) {
 	dir := t.TempDir()
-	s := startServerOf(t, openTestEngine(t, func(o *shard.Options) { o.DataDir = dir }))
+	s := startServerOf(t, newTestEngine(t, func(o *shard.Options) { o.DataDir = dir }))
 	for _, api := range writeAPIsUnderTest {
 		answer := s.post(api.url(api.name), "Disk,check=C:\\,host=web01 value=52.45 1\nok v=1i 1\nDisk,check=C:\\ v=1i 1")
 		api.checkContract(t, answer)
@@ -658,7 +657,7 @@ func fieldCase23(t *testing.T) {
 	if len(before) != len(accepted) {
 		t.Errorf("got %d points, want %d", len(before), len(accepted))
 	}
-	s = s.restarted(dir)
+	s = s.afterKill(dir)
 	if diff := cmp.Diff(before, s.lines("d")); diff != "" {
 		t.Errorf("after the replay (-before +after):\n%s", diff)
 	}

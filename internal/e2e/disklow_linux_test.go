@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	smallDiskBytes = 96 << 20
+	smallDiskBytes = 72 << 20 // so that it is low before the tier holds writes back
 	reserveBytes   = 16 << 20 // as in the settings below
 	lowLimit       = 3 * time.Minute
 )
