@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"lineweir/internal/auth"
 	"lineweir/shard"
 )
 
@@ -73,7 +74,7 @@ func contractCases(t *testing.T) []contractCase {
 		{name: "a token for something else", change: made.use, body: good, headers: made.header("read"), status: all(403),
 			text: `may not write the database "d"`},
 		{name: "tokens can't be read", change: broken.use, body: good, headers: broken.header("write"),
-			arrange: func(t *testing.T, _ *served) { breakTokens(t, broken.dataDir) }, status: all(503),
+			arrange: func(t *testing.T, s *served) { breakTokens(t, broken.dataDir, s) }, status: all(503),
 			cause: reasonTokens},
 		{name: "shutting down", body: good, arrange: func(_ *testing.T, s *served) { s.handler.engine.Drain() },
 			status: all(503), cause: shard.CauseDraining},
@@ -117,11 +118,14 @@ type panicking struct {
 
 func (p panicking) Admit(*shard.Batch) error { panic(p.text) }
 
-// breakTokens makes the token file unreadable, for root too.
-func breakTokens(t *testing.T, dataDir string) {
+// breakTokens makes the token file unreadable, for root too, and returns when the server knows.
+func breakTokens(t *testing.T, dataDir string, s *served) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dataDir, "auth", "tokens"), []byte("damaged"), 0o600); err != nil {
 		t.Fatal(err)
+	}
+	if err := s.handler.options.Tokens.Ready(); !errors.Is(err, auth.ErrUnreadable) {
+		t.Fatalf("the tokens are damaged, and the server says %v", err)
 	}
 }
 

@@ -11,9 +11,9 @@
 // # Ownership
 //
 // A File belongs to a command and writes; commands exclude one another by a lock in the directory. A Verifier belongs
-// to a server and only reads: it looks whether the file has changed, at most every millisecond, and at once before it
-// refuses a secret. Its snapshots are immutable, and requests take no lock to use one. FORMAT.md has the bytes of the
-// file.
+// to a server and only reads: it looks at each request whether the file has changed, so that a revoked token is refused
+// from the moment that its command ends. Its snapshots are immutable, and requests take no lock to use one. FORMAT.md
+// has the bytes of the file.
 //
 // The package knows neither routes nor statuses (package ingest decides what a request needs and what is answered),
 // and it keeps no secret: neither on disk, nor in a log, nor in an error.

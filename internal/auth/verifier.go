@@ -15,27 +15,19 @@ import (
 	"lineweir/internal/vfs"
 )
 
-const (
-	// lookInterval is how long a revoked token may go on. It is shorter than a command takes to end that has changed the
-	// file. A secret that is not known is looked up again at once, so that a new token is good from its first use.
-	lookInterval = time.Millisecond
-	// retryInterval is how often a file that can't be read is tried again while it looks the same.
-	retryInterval = 100 * time.Millisecond
-)
+// retryInterval is how often a file that can't be read is tried again while it looks the same.
+const retryInterval = 100 * time.Millisecond
 
 // Verifier tells the rights of clients, for a server. It is safe for concurrent use.
 //
-// A request costs one SHA-256 and a comparison with each stored hash, and takes no lock: neither a good secret nor a
-// flood of bad ones. One request in a millisecond looks whether the file has changed, and so does each before its
-// secret is refused: a stat takes about a microsecond. Requests that meet a changed file wait for the one that reads
-// it, because until then there is no verdict, and clients take a refusal as final.
+// A request costs a stat, which tells whether the file has changed, one SHA-256 and a comparison with each stored hash:
+// about two microseconds. It takes no lock: neither a good secret nor a flood of bad ones. Requests that meet a changed
+// file wait for the one that reads it, because until then there is no verdict, and clients take a refusal as final.
 type Verifier struct {
-	fs       vfs.FS
-	path     string
-	logger   *zap.Logger
-	started  time.Time
-	lookedAt atomic.Int64 // since started, in nanoseconds
-	current  atomic.Pointer[snapshot]
+	fs      vfs.FS
+	path    string
+	logger  *zap.Logger
+	current atomic.Pointer[snapshot]
 
 	mu sync.Mutex // held by the one that reads a changed file
 }
@@ -52,33 +44,25 @@ type snapshot struct {
 
 // NewVerifier reads the tokens of a data directory. A file that can't be read is logged, and read again at each look.
 func NewVerifier(fsys vfs.FS, dataDir string, logger *zap.Logger) *Verifier {
-	v := &Verifier{fs: fsys, path: tokensPath(dataDir), logger: logger, started: time.Now()}
+	v := &Verifier{fs: fsys, path: tokensPath(dataDir), logger: logger}
 	v.current.Store(&snapshot{})
-	v.look(0)
+	v.look()
 	return v
 }
 
 // On tells whether requests need a token. It is true while that can't be known.
 func (v *Verifier) On() bool {
-	s := v.look(0)
+	s := v.look()
 	return s.on || s.err != nil
 }
 
 // Ready returns ErrUnreadable while there are no verdicts.
-func (v *Verifier) Ready() error { return v.look(0).err }
+func (v *Verifier) Ready() error { return v.look().err }
 
 // Verify returns the rights of who sends the secret, "" for none; Anyone while authentication is off. The rights are
 // shared, and not to be changed. Errors are ErrNoSecret, ErrUnknown and ErrUnreadable.
 func (v *Verifier) Verify(secret string) (*Rights, error) {
-	s := v.look(lookInterval)
-	rights, err := s.verify(secret)
-	if !errors.Is(err, ErrUnknown) {
-		return rights, err
-	}
-	if now := v.look(0); now != s {
-		return now.verify(secret)
-	}
-	return nil, err
+	return v.look().verify(secret)
 }
 
 var anyone = Anyone()
@@ -113,15 +97,9 @@ func (s *snapshot) find(sent *digest) int {
 	return at
 }
 
-// look returns what the file says, or said at most maxAge ago.
-func (v *Verifier) look(maxAge time.Duration) *snapshot {
+// look returns what the file says now.
+func (v *Verifier) look() *snapshot {
 	s := v.current.Load()
-	if maxAge > 0 {
-		now, last := int64(time.Since(v.started)), v.lookedAt.Load()
-		if now-last < int64(maxAge) || !v.lookedAt.CompareAndSwap(last, now) {
-			return s // another request looks, or has just done so
-		}
-	}
 	info, err := v.stat()
 	if s.holds(info, err) {
 		return s
