@@ -14,7 +14,7 @@ var sections = map[string]string{
 	"wal":        "The write-ahead log.",
 	"compaction": "The drain: L0 segments are merged into L1 segments.",
 	"disk":       "The file system that holds the data directory.",
-	"retention":  "How long points are kept. A database may have a retention of its own, see README.md.",
+	"retention":  "How long points are kept. A database may have a retention of its own, see docs/OPERATING.md.",
 	"limits":     "What requests, lines and schemas may hold. A line beyond a limit is refused, never cut.",
 	"log":        "The server's own log, on standard error.",
 	"shutdown":   "The drain after SIGTERM or SIGINT.",
