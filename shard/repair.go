@@ -125,15 +125,23 @@ func exists(fsys vfs.FS, name string) (bool, error) {
 	return err == nil, err
 }
 
-// plan finds out what is damaged and what is left.
+// plan finds out what is damaged and what is left, and from where on the log is replayed.
 func (r *repair) plan() error {
-	known, err := r.planWith(false)
+	known, err := r.planFiles()
 	if err != nil {
 		return err
 	}
+	return r.lowerFloors(known)
+}
+
+// planFiles is plan with the floors that the manifest has, or what is left of it.
+func (r *repair) planFiles() (known wal.Known, err error) {
+	if known, err = r.planWith(false); err != nil {
+		return known, err
+	}
 	if r.manifestIsOld(known) {
 		if known, err = r.planWith(true); err != nil {
-			return err
+			return known, err
 		}
 	}
 	if r.segments.Rebuilt {
@@ -151,10 +159,10 @@ func (r *repair) plan() error {
 		r.segments.SetLog(r.log.ID)
 		known = knownOfLog(r.segments.Recorded())
 		if r.log, err = wal.PlanRepair(r.options.FS, r.walDir(), known); err != nil {
-			return fmt.Errorf("look for damage in the write-ahead log: %w", err)
+			return known, fmt.Errorf("look for damage in the write-ahead log: %w", err)
 		}
 	}
-	return r.lowerFloors(known)
+	return known, nil
 }
 
 // planWith plans for a manifest that is trusted or not.
