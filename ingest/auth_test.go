@@ -523,6 +523,7 @@ func TestStatementsAskForRights(t *testing.T) {
 		{`DELETE FROM nothing`, "d", []int{401, 401, 403, 403, 403, 403, 403, 200}},
 		{`CREATE RETENTION POLICY p ON d DURATION 1d REPLICATION 1`, "d", []int{401, 401, 403, 403, 403, 403, 403, 200}},
 		{`ALTER RETENTION POLICY p ON d DURATION 1d`, "d", []int{401, 401, 403, 403, 403, 403, 403, 200}},
+		{`DROP RETENTION POLICY p ON d`, "d", []int{401, 401, 403, 403, 403, 403, 403, 200}},
 		{`SHOW DATABASES; DROP DATABASE nothing`, "d", []int{401, 401, 403, 403, 403, 403, 403, 200}},
 		{``, "d", []int{401, 401, 400, 400, 400, 400, 400, 400}},
 	} {

@@ -167,7 +167,8 @@ func (q *queryRun) result(statement influxql.Statement) (statementResult, error)
 func changes(statement influxql.Statement) bool {
 	switch statement.(type) {
 	case *influxql.CreateDatabaseStatement, *influxql.DropDatabaseStatement, *influxql.DropMeasurementStatement,
-		*influxql.CreateRetentionPolicyStatement, *influxql.AlterRetentionPolicyStatement:
+		*influxql.CreateRetentionPolicyStatement, *influxql.AlterRetentionPolicyStatement,
+		*influxql.DropRetentionPolicyStatement:
 		return true
 	default:
 		return false
@@ -187,6 +188,8 @@ func (q *queryRun) execute(statement influxql.Statement) ([]statementSeries, err
 		return nil, q.createPolicy(s)
 	case *influxql.AlterRetentionPolicyStatement:
 		return nil, q.alterPolicy(s)
+	case *influxql.DropRetentionPolicyStatement:
+		return nil, q.dropPolicy(s)
 	case *influxql.SelectStatement:
 		return nil, badRequest("SELECT is not supported; read points with GET %s", q.scanURL(s))
 	default:
@@ -213,8 +216,8 @@ func (q *queryRun) show(statement influxql.Statement) ([]statementSeries, error)
 		return q.showSeries(s)
 	default:
 		return nil, badRequest("not supported: %s; there are CREATE DATABASE, DROP DATABASE, DROP MEASUREMENT, "+
-			"CREATE and ALTER RETENTION POLICY, and SHOW DATABASES, RETENTION POLICIES, MEASUREMENTS, TAG KEYS, TAG VALUES, "+
-			"FIELD KEYS and SERIES", sanitize(statement.String(), quoteBytesMax))
+			"CREATE, ALTER and DROP RETENTION POLICY, and SHOW DATABASES, RETENTION POLICIES, MEASUREMENTS, TAG KEYS, "+
+			"TAG VALUES, FIELD KEYS and SERIES", sanitize(statement.String(), quoteBytesMax))
 	}
 }
 

@@ -104,6 +104,24 @@ func (q *queryRun) alterPolicy(s *influxql.AlterRetentionPolicyStatement) error 
 	return err
 }
 
+// dropPolicy drops a policy with its points and its retention, as InfluxDB does, also without an error where there is
+// no such policy or database. Autogen is the database itself, which stays, empty and with the configured retention;
+// its other policies are not concerned.
+func (q *queryRun) dropPolicy(s *influxql.DropRetentionPolicyStatement) error {
+	whole, err := q.named(s.Database)
+	if err != nil || s.Name == "" {
+		return err
+	}
+	name, err := policyDatabase(whole, s.Name)
+	if err != nil || !slices.Contains(q.engine.Databases(), name) {
+		return err
+	}
+	if err = q.engine.DropPolicy(q.ctx, name); err != nil || name != whole {
+		return err
+	}
+	return q.engine.CreateDatabase(q.ctx, whole)
+}
+
 // policyOf returns the database that a policy of an existing one stands for. Writes that name no policy go to the
 // database itself, so no other policy can be made the default.
 func (q *queryRun) policyOf(database, policy string, isDefault bool) (string, error) {

@@ -20,6 +20,12 @@ import (
 // meanwhile.
 func crashed(t *testing.T, dataDir string) *Handler {
 	t.Helper()
+	return crashedWith(t, dataDir)
+}
+
+// crashedWith is crashed for a start with other options.
+func crashedWith(t *testing.T, dataDir string, change ...func(*shard.Options)) *Handler {
+	t.Helper()
 	image := t.TempDir()
 	for attempt := 0; ; attempt++ { // the log may be about to name its spare file
 		err := os.CopyFS(image, os.DirFS(dataDir))
@@ -31,7 +37,7 @@ func crashed(t *testing.T, dataDir string) *Handler {
 		}
 		image = t.TempDir()
 	}
-	return newHandlerOf(t, newTestEngine(t, func(o *shard.Options) { o.DataDir = image }))
+	return newHandlerOf(t, newTestEngine(t, append(change, func(o *shard.Options) { o.DataDir = image })...))
 }
 
 // newPausedHandler returns a handler that compacts nothing, and its data directory.

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -191,5 +192,108 @@ func TestDurationsThatOverflowAreRefused(t *testing.T) {
 		if got := query(t, h, "", q); got != done || h.engine.Retention("d") != want {
 			t.Errorf("%s: got %s and %s, want %s", q, got, h.engine.Retention("d"), want)
 		}
+	}
+}
+
+// TestDropRetentionPolicy drops policies with what they hold. Neither the database nor its other policies are concerned,
+// the configured retention holds at once for what is written afterwards, and all of that outlives a crash and a restart.
+func TestDropRetentionPolicy(t *testing.T) {
+	const standard = 30 * day
+	configured := func(o *shard.Options) { o.Retention = standard }
+	type state struct{ Ages, Kept map[string]string }
+	look := func(h *Handler) state {
+		now := state{map[string]string{}, map[string]string{}}
+		for _, database := range h.engine.Databases() {
+			now.Ages[database] = agesIn(t, h, database)
+			now.Kept[database] = h.engine.Retention(database).String()
+		}
+		return now
+	}
+	for _, tc := range []struct {
+		policy, database string
+		want             state // after the drop
+	}{
+		{"week", "d/week", state{
+			map[string]string{"d": "005", "d/other": "005"}, map[string]string{"d": "168h0m0s", "d/other": "168h0m0s"},
+		}},
+		{"autogen", "d", state{
+			map[string]string{"d": "", "d/week": "005", "d/other": "005"},
+			map[string]string{"d": "720h0m0s", "d/week": "168h0m0s", "d/other": "168h0m0s"},
+		}},
+		{"unknown", "d/unknown", state{
+			map[string]string{"d": "005", "d/week": "005", "d/other": "005"},
+			map[string]string{"d": "168h0m0s", "d/week": "168h0m0s", "d/other": "168h0m0s"},
+		}},
+	} {
+		for _, sealed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s sealed=%t", tc.policy, sealed), func(t *testing.T) {
+				dir := t.TempDir()
+				engine := openTestEngine(t, configured, func(o *shard.Options) { o.DataDir = dir })
+				h := newHandlerOf(t, engine)
+				do(t, h, http.MethodPut, "/api/compaction", strings.NewReader(`{"paused":true}`))
+				for database, policy := range map[string]string{"d": "autogen", "d/week": "week", "d/other": "other"} {
+					write(t, h, database, agedPoint(5))
+					query(t, h, "", "ALTER RETENTION POLICY "+policy+" ON d DURATION 7d")
+				}
+				if sealed {
+					sealNow(t, h)
+				}
+				query(t, h, "", "ALTER RETENTION POLICY autogen ON d DURATION 7d") // looks at the ages once more
+				if got := query(t, h, "", `DROP RETENTION POLICY "`+tc.policy+`" ON "d"`); got != done {
+					t.Errorf("got %s", got)
+				}
+				want := state{maps.Clone(tc.want.Ages), maps.Clone(tc.want.Kept)}
+				if diff := cmp.Diff(want, look(h)); diff != "" {
+					t.Errorf("after the drop (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff(want, look(crashedWith(t, dir, configured))); diff != "" {
+					t.Errorf("after a crash behind the drop (-want +got):\n%s", diff)
+				}
+				write(t, h, tc.database, agedPoint(20)) // younger than what is configured, older than what was dropped
+				want.Ages[tc.database], want.Kept[tc.database] = "020", standard.String()
+				if diff := cmp.Diff(want, look(h)); diff != "" {
+					t.Errorf("with a later point (-want +got):\n%s", diff)
+				}
+				if err := engine.Shutdown(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				restarted := newHandlerOf(t, newTestEngine(t, configured, func(o *shard.Options) { o.DataDir = dir }))
+				if diff := cmp.Diff(want, look(restarted)); diff != "" {
+					t.Errorf("after a restart (-want +got):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+// TestDropRetentionPolicyOfNothing names what is not there, which is no error and changes nothing, or no policy at all.
+func TestDropRetentionPolicyOfNothing(t *testing.T) {
+	h := newTestHandler(t)
+	write(t, h, "d", "m v=1i 1")
+	write(t, h, "e/week", "m v=1i 1")
+	for q, want := range map[string]string{
+		"DROP RETENTION POLICY week ON nothing": done, "DROP RETENTION POLICY autogen ON nothing": done,
+		"DROP RETENTION POLICY week ON d": done, `DROP RETENTION POLICY "" ON d`: done,
+		"DROP RETENTION POLICY autogen ON e": done, `DROP RETENTION POLICY "we" ON e`: done,
+		`DROP RETENTION POLICY "a/b" ON d`: `{"statement_id":0,"error":"the database \"d/a/b\" has more than one slash"}`,
+	} {
+		if got := query(t, h, "", q); got != want {
+			t.Errorf("%s: got %s, want %s", q, got, want)
+		}
+	}
+	if diff := cmp.Diff([]string{"d", "e/week"}, h.engine.Databases()); diff != "" {
+		t.Errorf("databases (-want +got):\n%s", diff)
+	}
+	for _, database := range []string{"d", "e/week"} {
+		if got := points(t, h, database, "m"); len(got) != 1 {
+			t.Errorf("%s: got %q, want one point", database, got)
+		}
+	}
+	if answer := post(t, h, "/query?q=DROP+RETENTION+POLICY+week", ""); answer.Code != http.StatusBadRequest {
+		t.Errorf("without ON: got %d %s, want 400", answer.Code, answer.Body)
+	}
+	answer := do(t, h, http.MethodGet, "/query?q=DROP+RETENTION+POLICY+week+ON+d", nil)
+	if !strings.Contains(answer.Body.String(), "deprecated use of") {
+		t.Errorf("with GET: got %s, want a warning", answer.Body)
 	}
 }

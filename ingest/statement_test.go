@@ -159,7 +159,7 @@ func TestStatements(t *testing.T) {
 		{"select from a select", `SELECT v FROM (SELECT v FROM m)`, "d", failed(readWith + "d&measurement=MEASUREMENT")},
 		{"what is not supported", `SHOW SERIES CARDINALITY`, "d",
 			failed("not supported: SHOW SERIES CARDINALITY; there are CREATE DATABASE, DROP DATABASE, DROP MEASUREMENT, " +
-				"CREATE and ALTER RETENTION POLICY, and SHOW DATABASES, RETENTION POLICIES, MEASUREMENTS, TAG KEYS, TAG " +
+				"CREATE, ALTER and DROP RETENTION POLICY, and SHOW DATABASES, RETENTION POLICIES, MEASUREMENTS, TAG KEYS, TAG " +
 				"VALUES, FIELD KEYS and SERIES")},
 		{"nothing", ` ; ;`, "", ``},
 	} {

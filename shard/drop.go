@@ -117,6 +117,17 @@ func (e *Engine) DropDatabase(_ context.Context, database string) error {
 	return e.drop(func() (drop, error) { return drop{databases: e.schema.family(database)}, nil })
 }
 
+// DropPolicy removes one database with its measurements and its retention, and leaves those that are its policies. It
+// is no error if there is none of that name. Errors: a *BackpressureError.
+func (e *Engine) DropPolicy(_ context.Context, database string) error {
+	return e.drop(func() (drop, error) {
+		if !e.schema.knows(database) {
+			return drop{}, nil
+		}
+		return drop{databases: []string{database}}, nil
+	})
+}
+
 // drop does what find, which is called under the commit lock, says is to be dropped.
 func (e *Engine) drop(find func() (drop, error)) error {
 	e.ddl.mu.Lock()
@@ -132,6 +143,9 @@ func (e *Engine) drop(find func() (drop, error)) error {
 		zap.Uint64("sequence", d.sequence))
 	e.purge()
 	e.settleDropsAgain()
+	if d.measurement == "" {
+		e.refreshRetention() // what may be written is no longer told by what is gone
+	}
 	e.kick()
 	return nil
 }
