@@ -10,13 +10,13 @@ import (
 	"lineweir/segment"
 )
 
-// heapBytes returns what fn adds to the heap.
+// heapBytes returns what fn adds to the heap. What others left in pools goes before, and what fn did goes after.
 func heapBytes(fn func()) int64 {
 	var before, after runtime.MemStats
-	runtime.GC()
+	emptyPools()
 	runtime.ReadMemStats(&before)
 	fn()
-	runtime.GC()
+	emptyPools()
 	runtime.ReadMemStats(&after)
 	return int64(after.HeapAlloc) - int64(before.HeapAlloc)
 }

@@ -207,10 +207,12 @@ func TestEverythingAtOnce(t *testing.T) {
 	if err := b.look(t.Context()); err != nil {
 		t.Errorf("after a restart: %v", err)
 	}
-	if got := b.engine.Status(); got.Tier.RegisteredBytes != b.engine.store.L0Bytes() || got.Recovery.RowsReplayed != 0 {
-		t.Errorf("after a clean stop: %d bytes in the ledger, %d in level 0, %d rows replayed",
-			got.Tier.RegisteredBytes, b.engine.store.L0Bytes(), got.Recovery.RowsReplayed)
+	if got := b.engine.Status().Recovery.RowsReplayed; got != 0 {
+		t.Errorf("after a clean stop %d rows are replayed", got)
 	}
+	eventually(t, "the ledger is what the store holds", func() bool { // a merge may come between the two
+		return b.engine.Status().Tier.RegisteredBytes == b.engine.store.L0Bytes()
+	})
 }
 
 // A read of an old value, or of a point twice, is found: so the test above could fail.

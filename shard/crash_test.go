@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"lineweir/internal/vfs"
 	"lineweir/internal/vfs/memory"
@@ -220,6 +219,7 @@ func TestNoFailedCallLosesAnAcknowledgedPoint(t *testing.T) {
 			if random.IntN(2) == 0 {
 				o.FS = disk.CrashClone(random)
 			}
+			o.Admission.MaxWait = hangs // a write may need a seal
 			again := start(t, o)
 			load.checkRows(t, again, load.now())
 			if err := put(again, "db", at("later", 1, 1)); err != nil {
@@ -261,7 +261,7 @@ func TestARecoveryThatEndsEarlyLosesNothing(t *testing.T) {
 // stopAfterFailure drains and closes as the server does. The errors are those of the failures.
 func stopAfterFailure(t *testing.T, e *Engine) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), hangs)
 	defer cancel()
 	e.Drain()
 	_ = e.Shutdown(ctx)

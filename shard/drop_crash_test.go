@@ -209,6 +209,7 @@ func TestNoFailedCallUndoesADrop(t *testing.T) {
 			if random.IntN(2) == 0 {
 				o.FS = disk.CrashClone(random)
 			}
+			o.Admission.MaxWait = hangs // a write may need a seal
 			again := start(t, o)
 			state := load.state()
 			state.check(t, again, state)

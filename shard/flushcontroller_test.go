@@ -475,7 +475,7 @@ func TestACommitWaitsForNoInsert(t *testing.T) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(hangs):
 		t.Fatal("a commit waits for an insert")
 	}
 }

@@ -101,7 +101,7 @@ func TestAdmitReturnsWhileTheLocksAreHeld(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(hangs):
 		t.Fatal("Admit waits for a lock")
 	}
 }
@@ -150,7 +150,7 @@ func runWriters(
 	var group sync.WaitGroup
 	var mu sync.Mutex
 	acknowledged := map[string]string{}
-	end := time.Now().Add(20 * time.Second)
+	end := time.Now().Add(hangs)
 	for w := range writers {
 		group.Go(func() {
 			mine := map[string]string{}
@@ -197,7 +197,7 @@ func storeMax(a *atomic.Int64, v int64) {
 func TestAWaitingWriteIsCommittedWhenTheGateOpens(t *testing.T) {
 	o := testOptions(t.TempDir())
 	o.Shards = 1
-	o.Admission.MaxWait = 20 * time.Second
+	o.Admission.MaxWait = hangs
 	e, gate := startGated(t, o)
 	batch := func(n int64) []testPoint {
 		points := make([]testPoint, 100)
@@ -299,7 +299,7 @@ func TestThoseWhoWaitAreBounded(t *testing.T) {
 	}
 	eventually(t, "two writes wait", func() bool { return e.Admission().Waiting == 2 })
 	var refused *BackpressureError
-	third, end := context.WithTimeout(ctx, 10*time.Second)
+	third, end := context.WithTimeout(ctx, hangs)
 	defer end()
 	if err := e.commit(third, writes[2]); !errors.As(err, &refused) || refused.Cause != CauseL0Full {
 		t.Errorf("the third got %v, want l0_full", err)

@@ -11,7 +11,8 @@ func TestABatchLargerThanTheGrainIsStored(t *testing.T) {
 	o := testOptions(t.TempDir())
 	o.Shards, o.Memtable.MaxBytes, o.Tier.CapacityBytes = 1, 4<<20, 32<<20
 	o.Admission.MaxWait = time.Minute
-	e := start(t, o)
+	e, gate := startGated(t, o)
+	gate.open.Store(true)
 	s := e.allShards()[0]
 	if got := s.Fill().caps.bytes; got != o.Memtable.MaxBytes {
 		t.Errorf("the cap is %d below the soft limit, want %d", got, o.Memtable.MaxBytes)
@@ -41,11 +42,13 @@ func TestABatchLargerThanTheGrainIsStored(t *testing.T) {
 	if need := b.NeedBytes(); need <= grain || need >= o.Memtable.MaxBytes {
 		t.Fatalf("the batch needs %d bytes, want between %d and %d", need, grain, o.Memtable.MaxBytes)
 	}
+	gate.open.Store(false) // so that the memtable is looked at while it is full, however fast the tier drains
 	mustPut(t, e, large...)
 	fill := s.Fill()
 	if !SealRequired(fill, smallestNeed()) {
 		t.Errorf("%d bytes are active of %d, and a row more needs no seal", fill.active.bytes(), fill.caps.bytes)
 	}
+	gate.open.Store(true)
 	mustPut(t, e, at("a", -1, 1))
 	if got := s.Fill().Generation; got != fill.Generation+1 {
 		t.Errorf("generation %d, want %d", got, fill.Generation+1)

@@ -164,7 +164,7 @@ func start(t testing.TB, o Options) *Engine {
 
 func shutdown(t testing.TB, e *Engine) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), hangs)
 	defer cancel()
 	if err := e.Shutdown(ctx); err != nil {
 		t.Error(err)
@@ -303,15 +303,18 @@ func fillUntilRefused(t testing.TB, e *Engine, series string) (taken int64, refu
 	return 0, nil
 }
 
+// hangs is how long tests wait for what takes a moment. Only what never comes takes as long, on a slow machine too.
+const hangs = 2 * time.Minute
+
 // eventually polls until the condition holds.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(hangs)
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for !condition() {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within 20 s: %s", what)
+			t.Fatalf("not within %s: %s", hangs, what)
 		}
 		<-tick.C
 	}

@@ -114,10 +114,10 @@ func (r *modelRun) write() {
 		}
 		points[i] = p
 	}
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(hangs)
 	for put(r.engine, "db", points...) != nil {
 		if time.Now().After(deadline) {
-			r.t.Fatal("a write is refused for 20 s")
+			r.t.Fatalf("a write is refused for %s", hangs)
 		}
 	}
 	for _, p := range points {

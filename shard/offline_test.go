@@ -123,7 +123,7 @@ func TestAScanOfADirectoryLeavesDroppedRowsOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustPut(t, e, at("after", 1, 1))
-	left := imageOf(t, disk, damageDir)
+	left := imageOf(t, crashOf(disk, everythingWritten, 0), damageDir) // of one moment
 	want := map[string]string{}
 	for _, m := range []string{"m", "n"} {
 		if err := readInto(want, e, m); err != nil {

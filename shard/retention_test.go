@@ -225,7 +225,7 @@ func TestNothingExpiresInTheFirstMinutes(t *testing.T) {
 	mustKeep(t, e, "db", time.Hour)
 	shutdown(t, e)
 	o.Retention = 2 * time.Hour
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC))) // the bubble begins in 2000
 		e := start(t, o)
 		time.Sleep(retentionGrace - time.Second)

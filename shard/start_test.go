@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"lineweir/internal/vfs"
 	"lineweir/internal/vfs/memory"
@@ -135,8 +134,12 @@ func TestARecoveryWhoseFlushesAllFailEndsWithItsContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	time.AfterFunc(300*time.Millisecond, cancel)
-	err = e.Recover(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- e.Recover(ctx) }()
+	eventually(t, "a flush has failed", func() bool { return e.Status().Shards[0].FlushFailures > 0 })
+	cancel()
+	err = <-ended
 	if !errors.Is(err, context.Canceled) || !errors.Is(err, errInjected) {
 		t.Errorf("got %v, want that it was told to end and why it had not", err)
 	}
