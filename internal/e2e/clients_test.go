@@ -369,7 +369,7 @@ func (d driver) testGate(t *testing.T) {
 	} else {
 		d.presents(t, d.refusal(t, d.one(t, s, flags...), wait), d.refused, http.StatusServiceUnavailable)
 		s.drain(t, false)
-		eventually(t, time.Minute, d.name+" is accepted after the gate opened", func() bool {
+		eventually(t, 2*clientLimit, d.name+" is accepted after the gate opened", func() bool {
 			return d.one(t, s, flags...).Error == ""
 		})
 	}
@@ -400,7 +400,7 @@ func (d driver) comesBack(t *testing.T, s *server, flags []string, n, wait int) 
 	defer writer.Close() // ends the copying to a program that has ended
 	client := startProcess(t, cmd)
 	var first presented
-	eventually(t, time.Minute, d.name+" is refused", func() bool {
+	eventually(t, clientLimit, d.name+" is refused", func() bool {
 		all := presentedIn(t, client.printed(t))
 		if len(all) > 0 {
 			first = all[0]

@@ -168,11 +168,11 @@ func TestCurlRetryThroughAShutGate(t *testing.T) {
 	began := time.Now()
 	curl := startProcess(t, exec.Command("curl", "--no-progress-meter", "--retry", "30",
 		"--write-out", "last status %{http_code}\n", "--data-binary", refused, "http://"+s.address+"/write?db=weir"))
-	eventually(t, time.Minute, "curl is told to come back after 3 seconds", func() bool {
+	eventually(t, clientLimit, "curl is told to come back after 3 seconds", func() bool {
 		return regexp.MustCompile(`Will retry in 3(\.0+)? second`).MatchString(curl.printed(t))
 	})
 	s.drain(t, false)
-	if code := curl.wait(t, 2*time.Minute); code != 0 {
+	if code := curl.wait(t, clientLimit); code != 0 {
 		t.Fatalf("curl exited with status %d", code)
 	}
 	if took := time.Since(began); took < 3*time.Second {

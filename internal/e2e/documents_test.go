@@ -189,6 +189,9 @@ func TestCommandsAreInDocuments(t *testing.T) {
 	}
 }
 
+// blockLimit is far above what a block takes, seconds, on a machine that is ten times slower.
+const blockLimit = 3 * time.Minute
+
 // reader follows a document, with one server at a time.
 type reader struct {
 	document        document
@@ -240,7 +243,8 @@ func (r *reader) serve(t *testing.T, command string) {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", "exec "+command)
 	cmd.Dir = repository
-	cmd.Env = r.environment()
+	// The tier is to be full before the queue of frozen memtables is, however slow the disk.
+	cmd.Env = append(r.environment(), "LINEWEIR_MEMTABLE_FROZEN_MAX=8")
 	r.server = &server{address: r.address, client: &http.Client{Transport: &http.Transport{}}}
 	t.Cleanup(r.server.client.CloseIdleConnections)
 	r.server.process = startProcess(t, cmd)
@@ -257,10 +261,10 @@ func (r *reader) stop(t *testing.T) {
 	r.server = nil
 }
 
-// run runs a block, for a minute at most, and checks what it prints.
+// run runs a block, for blockLimit at most, and checks what it prints.
 func (r *reader) run(t *testing.T, command string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), blockLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-e", "-c", command)
 	cmd.Dir = repository
@@ -326,7 +330,7 @@ func TestREADMETelegraf(t *testing.T) {
 		t.Fatal(err)
 	}
 	agent := startProcess(t, exec.Command(path, "--config", config, "--once"))
-	if code := agent.wait(t, time.Minute); code != 0 {
+	if code := agent.wait(t, clientLimit); code != 0 {
 		t.Fatalf("Telegraf exited with status %d", code)
 	}
 	for _, database := range []string{"telegraf", "telegraf2"} {

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/influxdata/line-protocol/v2/lineprotocol"
 )
@@ -45,7 +44,7 @@ func TestDuckDBReadsL1(t *testing.T) {
 		s.seal(t)
 	}
 	s.drain(t, false)
-	eventually(t, time.Minute, "every segment is compacted", func() bool { return s.status(t).Tier.Segments == 0 })
+	eventually(t, clientLimit, "every segment is compacted", func() bool { return s.status(t).Tier.Segments == 0 })
 	s.stop(t)
 
 	version, got := readDuckDB(t, script, s.files(t, "l1"))

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestSIGTERMReplaysNothing requires that a drained server left nothing to replay, however often it is started.
@@ -45,7 +44,7 @@ func TestSecondProcessIsRefused(t *testing.T) {
 	first := start(t, dataDir)
 	lines := knownLines(0, 10)
 	first.write(t, "weir", lines)
-	refusesToStart(t, freeAddress(t), dataDir, dataDir)
+	refusesToStart(t, anyPort, dataDir, dataDir)
 	if got := first.count(t, "weir", "known"); got != 10 {
 		t.Errorf("the first process has %d points, want 10", got)
 	}
@@ -70,7 +69,7 @@ func TestDataDirectoryCannotBeMade(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	refusesToStart(t, freeAddress(t), filepath.Join(file, "data"), file)
+	refusesToStart(t, anyPort, filepath.Join(file, "data"), file)
 }
 
 func TestDataDirectoryWithoutPermission(t *testing.T) {
@@ -82,14 +81,14 @@ func TestDataDirectoryWithoutPermission(t *testing.T) {
 	if err := os.Mkdir(dataDir, 0o500); err != nil {
 		t.Fatal(err)
 	}
-	refusesToStart(t, freeAddress(t), dataDir, dataDir)
+	refusesToStart(t, anyPort, dataDir, dataDir)
 }
 
 // refusesToStart requires exit status 1 and one clear line that names the culprit.
 func refusesToStart(t *testing.T, address, dataDir, culprit string) {
 	t.Helper()
 	s := launch(t, address, dataDir)
-	if code := s.wait(t, 10*time.Second); code != 1 {
+	if code := s.wait(t, stopLimit); code != 1 {
 		t.Errorf("lineweir exited with status %d, want 1", code)
 	}
 	printed := s.printed(t)

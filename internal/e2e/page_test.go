@@ -52,7 +52,7 @@ func TestStatusPage(t *testing.T) {
 
 	s.drain(t, true)
 	load.signal(t, syscall.SIGINT)
-	load.wait(t, time.Minute)
+	load.wait(t, pageLimit)
 	b.awaitFigures()
 
 	s.must(t, http.MethodPut, "/api/compaction", `{"paused":false,"max_bytes_per_second":0}`, http.StatusOK)

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -102,10 +103,15 @@ func foreignEnvironment() []string {
 	return slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "LINEWEIR_") })
 }
 
-// freeAddress returns a loopback address that nobody listened on a moment ago.
+// freeAddress returns a loopback address that nobody listened on a moment ago. Where the system has more than one, it is
+// one that no other process uses, so that its port stays free between two servers.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	pid := os.Getpid()
+	listener, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+pid>>16%254, pid>>8&0xff, 1+pid%254))
+	if err != nil {
+		listener, err = net.Listen("tcp", "127.0.0.1:0")
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,8 +31,9 @@ var telegraf = sync.OnceValues(func() (string, error) {
 })
 
 // telegrafConfig makes each output flush twice a second what the inputs make. A batch fits a memtable of tinyTier. The
-// buffer holds far more than the inputs make, so that nothing is dropped while the gate is shut. The file is gathered
-// once, at the start; the precision keeps its nanoseconds.
+// buffer holds far more than the inputs make, so that nothing is dropped while the gate is shut. No answer is given up:
+// what is sent again would be stored twice until it is merged. The file is gathered once, at the start; the precision
+// keeps its nanoseconds.
 const telegrafConfig = `
 [agent]
   interval = "250ms"
@@ -44,16 +45,19 @@ const telegrafConfig = `
   omit_hostname = true
 [[outputs.influxdb]]
   urls = ["http://%[1]s"]
+  timeout = "2m"
   database = "first"
   influx_uint_support = true
 [[outputs.influxdb_v2]]
   urls = ["http://%[1]s"]
+  timeout = "2m"
   token = "any"
   organization = "any"
   bucket = "second"
   influx_uint_support = true
 [[outputs.influxdb_v3]]
   urls = ["http://%[1]s"]
+  timeout = "2m"
   token = "any"
   database = "third"
 [[inputs.file]]
@@ -74,9 +78,9 @@ const telegrafConfig = `
 [[inputs.mem]]
 `
 
-// tinyTier is full after half a mebibyte of segments.
+// tinyTier is full after half a mebibyte of segments, and before its queue of frozen memtables is, however slow the disk.
 var tinyTier = []string{
-	"shards=1", "page_cache.capacity=512KiB", "memtable.max_bytes=128KiB",
+	"shards=1", "page_cache.capacity=512KiB", "memtable.max_bytes=128KiB", "memtable.frozen_max=8",
 	"admission.max_wait=200ms", "admission.retry_after_min=1s", "admission.retry_after_max=2s",
 }
 
