@@ -83,9 +83,27 @@ func (e *Engine) loadOffline(ctx context.Context) error {
 	return nil
 }
 
+// ErrNoData refuses a directory in which no server has ever stored anything, so that a mistyped path is not found to be
+// whole.
+var ErrNoData = errors.New("this is no data directory: it holds neither manifest, log nor segments")
+
+// refuseForeign tells a directory with something of a server from any other.
+func refuseForeign(fsys vfs.FS, dir string) error {
+	for _, name := range []string{"manifest", "wal", "l0", "l1"} {
+		if found, err := exists(fsys, filepath.Join(dir, name)); err != nil || found {
+			return err
+		}
+	}
+	return fmt.Errorf("%s: %w", dir, ErrNoData)
+}
+
 // lockToRead makes sure that no process uses a data directory. One that can't be written has no lock to take, if none
-// was ever taken, and nobody who could write it.
+// was ever taken, and nobody who could write it. What is no data directory gets no lock file. Errors: ErrNoData,
+// vfs.ErrLocked.
 func lockToRead(fsys vfs.FS, dataDir string) (io.Closer, error) {
+	if err := refuseForeign(fsys, dataDir); err != nil {
+		return nil, err
+	}
 	lock, err := fsys.Lock(filepath.Join(dataDir, "LOCK"))
 	switch {
 	case err == nil:

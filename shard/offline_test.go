@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -110,6 +111,28 @@ func TestADirectoryInUseIsNotReadOffline(t *testing.T) {
 	} {
 		if !errors.Is(err, vfs.ErrLocked) || !strings.Contains(err.Error(), damageDir) {
 			t.Errorf("%s: got %v, want %v", what, err, vfs.ErrLocked)
+		}
+	}
+}
+
+// A mistyped path is not found to be whole, and no file is left there.
+func TestWhatIsNoDataDirectoryIsRefused(t *testing.T) {
+	h := newHistory(t)
+	for name, files := range map[string]image{
+		"foreign": {damageDir + "/note.txt": "x"}, "empty but for a lock": {damageDir + "/LOCK": ""},
+	} {
+		disk := files.disk(t)
+		_, scanErr := h.readOffline(disk)
+		_, repairErr := h.repair(disk, true)
+		for what, err := range map[string]error{
+			"scan": scanErr, "repair": repairErr, "check": Check(disk, damageDir, io.Discard),
+		} {
+			if !errors.Is(err, ErrNoData) || !strings.Contains(err.Error(), damageDir) {
+				t.Errorf("%s of a directory that is %s: got %v, want %v", what, name, err, ErrNoData)
+			}
+		}
+		if after := imageOf(t, disk, damageDir); !maps.Equal(after, files) {
+			t.Errorf("%s: got the files %v", name, slices.Collect(maps.Keys(after)))
 		}
 	}
 }

@@ -105,11 +105,15 @@ func (k Known) missing(dir string, states []fileState) []*CorruptionError {
 }
 
 // Dump calls fn for each frame that can be read, in order, and changes nothing. It goes on behind damage with the next
-// file, and then returns the first *CorruptionError. An error of fn ends it and is returned as it is.
+// file, and then returns the first *CorruptionError. Without any file it fails with ErrNoLog. An error of fn ends it
+// and is returned as it is.
 func Dump(fsys vfs.FS, dir string, fn func(file string, offset int64, f Frame) error) error {
 	states, err := scanDir(fsys, dir, fn)
 	if err != nil {
 		return err
+	}
+	if len(states) == 0 {
+		return fmt.Errorf("%s: %w", dir, ErrNoLog)
 	}
 	if _, damage := judge(states); len(damage) > 0 {
 		return damage[0]

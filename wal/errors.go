@@ -9,6 +9,8 @@ import (
 var (
 	// ErrVersion says that a file was written in a format that this program doesn't know.
 	ErrVersion = errors.New("the log has another format version")
+	// ErrNoLog says that a directory to be dumped holds no file of a log. In a data directory it is called wal.
+	ErrNoLog = errors.New("the directory holds no log, which is the directory wal in a data directory")
 	// ErrNotEmpty says that StartAt would leave a gap behind frames of the log.
 	ErrNotEmpty = errors.New("the log holds frames, its next sequence can't be moved")
 	// ErrReplayTooLate says that Replay was called after Append.

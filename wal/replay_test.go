@@ -124,6 +124,18 @@ func TestCheckAndDumpReadWhatIsWhole(t *testing.T) {
 	}
 }
 
+// Whoever mistypes the directory should not take the log for empty.
+func TestDumpNeedsALog(t *testing.T) {
+	nothing := func(string, int64, Frame) error { return nil }
+	for name, files := range map[string]map[string]string{
+		"an empty directory": {"LOCK": ""}, "only the spare file": {spareName: ""},
+	} {
+		if err := Dump(restore(t, files), testDir, nothing); !errors.Is(err, ErrNoLog) || !strings.Contains(err.Error(), testDir) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
 func checkFiles(t *testing.T, name string, report Report, want []Frame) {
 	t.Helper()
 	frames := 0
