@@ -123,8 +123,8 @@ func (r *repair) describe(f wal.Frame) string {
 	if !ok {
 		return fmt.Sprintf("frame %d", f.Sequence)
 	}
-	return fmt.Sprintf("frame %d with points of database %q, measurements %s, times %s to %s",
-		f.Sequence, s.database, strings.Join(s.measurements, ", "), timeText(s.first), timeText(s.last))
+	return fmt.Sprintf("frame %d with points of database %q, measurements %q, times %s to %s",
+		f.Sequence, s.database, s.measurements, timeText(s.first), timeText(s.last))
 }
 
 // timeText formats nanoseconds since 1970.
