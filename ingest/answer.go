@@ -29,13 +29,16 @@ func jsonReply(status int, value any) (reply, error) {
 	return reply{status: status, body: body}, nil
 }
 
-// encodeJSON encodes without the escapes that only HTML needs.
+// encodeJSON encodes without the escapes that only HTML needs, and with one for DEL, which JSON does not need either.
 func encodeJSON(value any) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(value); err != nil {
 		return nil, err
+	}
+	if bytes.IndexByte(out.Bytes(), 0x7f) >= 0 {
+		return bytes.ReplaceAll(out.Bytes(), []byte{0x7f}, []byte(`\u007f`)), nil
 	}
 	return out.Bytes(), nil
 }

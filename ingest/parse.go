@@ -22,7 +22,9 @@ type Parser struct {
 	limits      LineLimits
 	lines       lineScanner
 	decoder     *lineprotocol.Decoder
-	stale       bool // the Decoder does not stand at the next line
+	stale       bool   // the Decoder does not stand at the next line
+	shield      shield // of a line with control bytes in its names
+	shielded    bool   // the Decoder reads the shield's text
 	precision   Precision
 	defaultTime int64
 	point       shard.Point
@@ -116,6 +118,7 @@ func (p *Parser) release() {
 	p.lines.text, p.decoder = nil, nil
 	clear(p.point.Tags[:cap(p.point.Tags)])
 	clear(p.point.Fields[:cap(p.point.Fields)])
+	p.shield.release()
 }
 
 // parseLine hands the current line to the Appender.
@@ -136,7 +139,12 @@ func (p *Parser) parseLine(to Appender) error {
 	p.stale = false
 	if err := p.readPoint(); err != nil {
 		p.stale = !p.decoderRecovers()
-		return err
+		if errors.Is(err, errControlBytes) {
+			err = p.readShielded()
+		}
+		if err != nil {
+			return err
+		}
 	}
 	err := to.Append(&p.point)
 	if err == nil {
@@ -146,6 +154,16 @@ func (p *Parser) parseLine(to Appender) error {
 		return p.refuse(FaultPoint, "%s", refusal.Reason)
 	}
 	return fmt.Errorf("append line %d: %w", line.number, err)
+}
+
+// readShielded reads the current line from the copy that the shield has made of it.
+func (p *Parser) readShielded() error {
+	decoder := p.decoder
+	p.decoder, p.shielded = lineprotocol.NewDecoderWithBytes(p.shield.text), true
+	p.decoder.Next()
+	err := p.readPoint()
+	p.decoder, p.shielded = decoder, false
+	return err
 }
 
 // decoderRecovers reports whether the Decoder, in whatever part of the current line it stopped, goes on at the end of

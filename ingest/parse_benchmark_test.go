@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -114,6 +115,22 @@ func BenchmarkParse(b *testing.B) {
 	for _, body := range benchmarkBodies {
 		b.Run(body.name, func(b *testing.B) {
 			benchmarkParse(b, body.make(benchmarkLines), func(parse func(to Appender)) { parse(discardPoints{}) })
+		})
+	}
+}
+
+// BenchmarkParseControlBytes parses lines that the Decoder refuses for a byte in a name, beside the same lines without.
+func BenchmarkParseControlBytes(b *testing.B) {
+	plain := benchmarkBodies[0].make(benchmarkLines)
+	for _, c := range []struct{ name, from, to string }{
+		{"none", "", ""}, {"control", "hostname=h", "hostname=\x01h"}, {"joined", "hostname=h", "hostname=\\\nh"},
+	} {
+		b.Run("bytes="+c.name, func(b *testing.B) {
+			text := bytes.ReplaceAll(plain, []byte(c.from), []byte(c.to))
+			if c.from == "" {
+				text = plain
+			}
+			benchmarkParse(b, text, func(parse func(to Appender)) { parse(discardPoints{}) })
 		})
 	}
 }

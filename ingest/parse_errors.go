@@ -75,6 +75,10 @@ var (
 // errRefused tells that the current line was refused and counted.
 var errRefused = errors.New("line refused")
 
+// errControlBytes tells that the Decoder refused the current line, whose names hold control bytes: they are shielded
+// now.
+var errControlBytes = errors.New("control bytes in names")
+
 // decodeReason returns the Decoder's reason without its position, which counts from where the Decoder started.
 func decodeReason(err error) string {
 	if syntax, ok := errors.AsType[*lineprotocol.DecodeError](err); ok {

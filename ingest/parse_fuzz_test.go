@@ -29,6 +29,8 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add([]byte("a\\"), byte(PrecisionSecond)) // Telegraf's stream parser never returns from this
 	f.Add([]byte("m a\\\\=b=1,c\"d=2\nm x=\"y\" 9\n"), byte(PrecisionHour))
+	f.Add([]byte("m\x01,a\\\n=b\x7f c\x00=\"\x00\\\n\",d\r=1 9\nm v=1\x00\n"), byte(PrecisionSecond))
+	f.Add([]byte("m,a=\ufdd0\x1f\ufdd01f\\\\\\\n,b=\\,\x01\\ \n v=t\\\n\nm a\\\t=1"), byte(PrecisionSecond))
 	f.Fuzz(func(t *testing.T, body []byte, unit byte) {
 		precision := PrecisionNanosecond + Precision(unit)%PrecisionAuto
 		defer endsInTime(body)()
@@ -97,6 +99,7 @@ func splitLines(body []byte) [][]byte {
 func FuzzSeriesKey(f *testing.F) {
 	f.Add([]byte("m,a=b\\,c\\=d v=1\nm,a=b,c=d v=1\nm\\,a=b v=1\nm,a=b v=1"))
 	f.Add([]byte("m,a\\ =b,c=\\ d v=1\nm,a=\\=b v=1\n"))
+	f.Add([]byte("m,a=b\x00c\x01d v=1\nm,a=b,c=d v=1\nm,a\x01b=\x00 v=1\nm,\x02=\x02\x03\\\n v=1"))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		defer endsInTime(body)()
 		_, err := NewParser(DefaultLineLimits()).Parse(body, PrecisionNanosecond, testDefaultTime, keyChecker{t})
@@ -115,6 +118,9 @@ func (c keyChecker) Append(p *shard.Point) error {
 	want := make([]segment.Tag, 0, len(p.Tags))
 	for _, tag := range p.Tags {
 		want = append(want, segment.Tag(tag))
+		if !p.Control && (bytes.ContainsFunc(tag.Key, isControl) || bytes.ContainsFunc(tag.Value, isControl)) {
+			c.t.Fatalf("tag %q=%q holds control bytes, and the point does not tell", tag.Key, tag.Value)
+		}
 	}
 	slices.SortFunc(want, func(a, b segment.Tag) int { return bytes.Compare(a.Key, b.Key) })
 	for i := 1; i < len(want); i++ {
@@ -148,14 +154,14 @@ func TestParseRandomLines(t *testing.T) {
 var (
 	randomNames = []string{
 		"m", "a", "b", "c", "time", "a\\,b", "a\\ b", "a\\=b", "a\\\\=b", "a\\\\\\=b", "\"", "a\"b", "a\\\"b", "\\a",
-		"a\\", "é", "\\\n",
+		"a\\", "é", "\\\n", "\x00", "a\x01b", "\x7f\\\n\r", "\\\t\\\x00", "\ufdd0\x02", "\ufdd0",
 	}
 	randomValues = []string{
 		"1", "-1.5", "1i", "1u", "t", "1=", "x", "1\"", "\"\"", "\"x\"", "\"\\\"\"", "\"\\\\\"", "\"\\\\\\\"", "\"\n\"",
 		"\"a\nm v=1 1\n\"", "\"a\\\nm v=1\n\"", "\"a\"b\"", "\"=,\"", "\"\\n\"", "\"", "\"\xff\n\"",
 	}
 	randomTokens = []string{
-		"\\", "\"", ",", "=", " ", "\n", "\r", "\t", "#", "\x00", " v=1", "=\"", "\xff", "m,a=b v=1,", "\nm s=\"", "\" 9\n",
+		"\\", "\"", ",", "=", " ", "\n", "\r", "\t", "#", "\x00", "\x1b", "\\\n", " v=1", "=\"", "\xff", "m,a=b v=1,", "\nm s=\"", "\" 9\n",
 	}
 )
 

@@ -26,7 +26,10 @@ func (p *Parser) readPoint() error {
 	if err != nil {
 		return p.refuseSyntax(err)
 	}
-	p.point.Measurement = name
+	if p.shielded {
+		name = unshield(name)
+	}
+	p.point.Measurement, p.point.Control = name, p.shielded
 	keyBytes, err := p.readTags()
 	if err != nil {
 		return err
@@ -47,6 +50,9 @@ func (p *Parser) readTags() (keyBytes int, err error) {
 		}
 		if key == nil {
 			break
+		}
+		if p.shielded {
+			key, value = unshield(key), unshield(value)
 		}
 		if string(key) == reservedKey {
 			return 0, p.refuse(FaultReserved, "a tag can't be called %s", reservedKey)
@@ -73,6 +79,9 @@ func (p *Parser) readFields(keyBytes int) error {
 		}
 		if key == nil {
 			break
+		}
+		if p.shielded {
+			key = unshield(key)
 		}
 		if err := p.checkFieldKey(key, len(fields), keyBytesMax); err != nil {
 			return err
@@ -190,11 +199,18 @@ func (p *Parser) readTime() error {
 	return nil
 }
 
-// refuseSyntax refuses the current line for an error of the Decoder.
+// refuseSyntax refuses the current line for an error of the Decoder. It returns errControlBytes instead if the line may
+// be read from a copy.
 func (p *Parser) refuseSyntax(err error) error {
 	line := &p.lines.line
+	if !p.shielded && p.shield.cover(p.lines.text, line) {
+		return errControlBytes
+	}
 	if bytes.IndexByte(p.lines.text[line.start:line.end], ' ') < 0 {
 		return p.refuse(FaultSyntax, "missing fields")
+	}
+	if p.shielded {
+		return p.refuse(FaultSyntax, "%s", shieldedReason(decodeReason(err)))
 	}
 	return p.refuse(FaultSyntax, "%s", decodeReason(err))
 }

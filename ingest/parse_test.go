@@ -27,9 +27,15 @@ func TestParseNumbersPhysicalLines(t *testing.T) {
 		"\tbad v=x\n" + // 12
 		"cpu v=3 3\n" + // 13
 		"bad\\\nstill bad\n" + // 14
-		"bad" // 16
+		"bad\n" + // 16
+		"cpu,p=a\\\nb v=4 4\n" + // 17
+		"cpu,p\x01=\\\n\\\n s=\"\n\" 5\n" + // 19
+		"bad\x01\\\n v=x\n" + // 23
+		"bad" // 25
 	got := parseBody(t, body)
-	wantLines := []string{"cpu v=1 1", "cpu s=\"two\nlines\" 2", "cpu v=3 3"}
+	wantLines := []string{
+		"cpu v=1 1", "cpu s=\"two\nlines\" 2", "cpu v=3 3", "cpu,p=a\\\nb v=4 4", "cpu,p\x01=\\\n\\\n s=\"\n\" 5",
+	}
 	if diff := cmp.Diff(wantLines, got.Lines); diff != "" {
 		t.Errorf("points (-want +got):\n%s", diff)
 	}
@@ -37,7 +43,7 @@ func TestParseNumbersPhysicalLines(t *testing.T) {
 	for _, e := range got.Errors {
 		numbers = append(numbers, e.Line)
 	}
-	if want := []int{4, 7, 8, 12, 14, 16}; !slices.Equal(numbers, want) {
+	if want := []int{4, 7, 8, 12, 14, 16, 23, 25}; !slices.Equal(numbers, want) {
 		t.Errorf("got errors in lines %v, want %v", numbers, want)
 	}
 }
@@ -67,6 +73,12 @@ func TestParseErrorsAreBoundedAndPrintable(t *testing.T) {
 		"cpu v=" + strings.Repeat("9", 1<<16) + "x",
 		"cpu " + strings.Repeat("k", 60_000) + "=\"" + strings.Repeat("\x7f", 1<<20) + "x\"",
 		"cpu v=1 1" + strings.Repeat("\t", 1<<20),
+		"cpu,\x01" + strings.Repeat("\x1b", 1<<15) + "=1 v=x",
+		"cpu,a=" + strings.Repeat("\ufdd0\x02\\\n", 1<<13) + ",",
+		"cpu a\x00b=1i,c\x7f=\"\"x",
+		"cpu,a\x01=b,c\x01\xff=d v=1",
+		"cpu,a\x01=1,a\x01=2 v=1",
+		"cpu,a\x01=1 a\x01=2",
 	}
 	for _, body := range bodies {
 		for _, e := range parseBody(t, body).Errors {
@@ -139,6 +151,17 @@ func TestParseLimits(t *testing.T) {
 		// 3 for cpu, 1 + 1 around the key and value, 1 for k, 4 + 2 for the field, leaves 65,523 for the value.
 		{"series key", limits, "cpu,k=" + repeat("x", 65_523) + " vv=1", "cpu,k=" + repeat("x", 65_524) + " vv=1",
 			FaultKeyBytes, "max key length"},
+		// In these the reason must count bytes, not what stands for them.
+		{"series key of control bytes", limits, "cpu,k=" + repeat("\x01", 65_523) + " vv=1",
+			"cpu,k=" + repeat("\x01", 65_524) + " vv=1", FaultKeyBytes, "max key length"},
+		{"field key of control bytes", limits, "cpu " + repeat("\x7f", 65_528) + "=1", "cpu " + repeat("\x7f", 65_529) + "=1",
+			FaultKeyBytes, "max key length"},
+		{"tags with control bytes", limits, "cpu,a\x01=1,b=\\\n,c=3 v=1", "cpu,a\x01=1,b=\\\n,c=3,d=4 v=1", FaultTags,
+			"line has more than 3 tags"},
+		{"joined line", wide, "a\\\n\x01" + repeat("x", 292) + " v=1", "a\\\n\x01" + repeat("x", 293) + " v=1", FaultLineBytes,
+			"line is longer than 300 bytes"},
+		{"control bytes in field keys", limits, "cpu " + repeat("\x01", 65_500) + "=1," + repeat("\x01", 35) + "=1",
+			"cpu " + repeat("\x01", 65_500) + "=1," + repeat("\x01", 36) + "=1", FaultSyntax, "invalid character"},
 		{"field key", limits, "cpu " + repeat("x", 65_528) + "=1", "cpu " + repeat("x", 65_529) + "=1", FaultKeyBytes,
 			"max key length"},
 	}
@@ -205,6 +228,8 @@ func TestParseWorkIsLinear(t *testing.T) {
 		"a\n", "a\\\n", "a v=\"", "a v=\"\n", "\"\n", "\\\"", "a v=\\\"\n", "a v=\"\\\"", "#\t\n", "\ta v=1\n",
 		"a v=1\r\n", "\r",
 		"a v=1\rb\n", "a,time=1 v=\"\n\"\n", "a v=x,s=\"\\", "a v=1,v=1,", "a,b=c", "\\", "=\"\\", " =\"", " ",
+		"\x01", "a\x01 v=1\n", "a\x01 v=x\n", "a,b\x01=\\\n v=\"\n\"\n", "a\\\n", "\\\n", "a v=1,\x01", "a v=1,\x01=\"\n", "\ufdd0\x01",
+		"a\\\x01", ",\x01=\x01",
 	}
 	for _, unit := range units {
 		body := []byte(strings.Repeat(unit, (1<<19)/len(unit)))

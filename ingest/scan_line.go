@@ -165,8 +165,8 @@ func (s *lineScanner) findEnd(start int) int {
 }
 
 // skipEscape passes a run of backslashes outside of strings, and the character that it escapes. A comma, equals sign
-// or space is escaped by any run, as names have it. A line break or quote is escaped by an odd run: no name can hold a
-// line break, but InfluxDB takes the next line as a part of this one.
+// or space is escaped by any run, as names have it. A line break or quote is escaped by an odd run: as in InfluxDB, the
+// next line is then a part of this one.
 func skipEscape(text []byte, i int) int {
 	start := i
 	for i < len(text) && text[i] == '\\' {

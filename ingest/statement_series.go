@@ -4,7 +4,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/influxdata/influxql"
 
@@ -93,7 +92,7 @@ func (q *queryRun) showTagValues(s *influxql.ShowTagValuesStatement) ([]statemen
 		err := q.visit(target, f, func(seriesKey []byte) error {
 			segment.EachTag(seriesKey, func(name, value []byte) {
 				if wanted(string(name)) {
-					pairs.add(string(name) + "\x00" + string(value))
+					pairs.add(string(segment.AppendKeyTag(nil, name, value)))
 				}
 			})
 			return pairs.err
@@ -103,8 +102,9 @@ func (q *queryRun) showTagValues(s *influxql.ShowTagValuesStatement) ([]statemen
 		}
 		table := statementSeries{Name: target.measurement, Columns: []string{"key", "value"}}
 		for _, pair := range pairs.list() {
-			name, value, _ := strings.Cut(pair, "\x00")
-			table.Values = append(table.Values, []any{name, value})
+			segment.EachTag([]byte(pair), func(name, value []byte) {
+				table.Values = append(table.Values, []any{string(name), string(value)})
+			})
 		}
 		if len(table.Values) > 0 {
 			series = append(series, table)

@@ -15,6 +15,9 @@ func TestKeyRoundTrip(t *testing.T) {
 		nil,
 		{{[]byte("host"), []byte("a")}},
 		{{[]byte("a,b"), []byte("c=d")}, {[]byte("a=b"), []byte(" ")}, {[]byte("région"), []byte("日本 \\ \"")}},
+		{{[]byte("\x00"), []byte("\x00\x01\x02\x03\x04\x05")}, {[]byte("\x01b\x00"), []byte("\x02")}, {[]byte("\x02\x03"), []byte("\x01")}},
+		{{[]byte("a"), []byte("b\x00c\x01d")}},
+		{{[]byte("a"), []byte("b")}, {[]byte("c"), []byte("d")}},
 	} {
 		encoded := AppendKey([]byte("before"), tags)[len("before"):]
 		got, err := ParseKey(encoded)
@@ -68,9 +71,13 @@ func compareTags(a, b map[string]string, names []string) int {
 }
 
 func TestKeysSortAsTagColumnsDo(t *testing.T) {
-	names := []string{"a", "a ", "ab", "b", "ä", "\u007f", "日"}
+	names := []string{
+		"a", "a ", "ab", "b", "ä", "\u007f", "日", "\x00", "\x01", "\x02", "\x03", "a\x00", "a\x01", "a\x02", "a\x03",
+	}
 	slices.Sort(names)
-	values := []string{"", "x", "x ", "xy", "y", "ÿ", "\U0010FFFF"}
+	values := []string{
+		"", "x", "x ", "xy", "y", "ÿ", "\U0010FFFF", "\x00", "\x01", "\x02", "\x03", "x\x00", "x\x00\x00", "x\x01", "x\x02", "x\x03",
+	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	random := func() (map[string]string, []byte) {
 		series := map[string]string{}

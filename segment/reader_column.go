@@ -93,6 +93,7 @@ type tagCursor struct {
 	pageCursor
 	prefix     []byte // of the tag in a series key
 	dictionary parquet.Dictionary
+	escapes    bool  // a value of the dictionary holds a byte that a series key escapes
 	runs       []run // of the loaded page from row on, each a value or noIndex
 	run        int   // the run that row is in
 	used       uint32
@@ -108,6 +109,9 @@ func (c *tagCursor) open(f *File, group *groupMeta, column int, bounded bool) (e
 	if c.dictionary == nil {
 		return f.corrupt(c.chunk.offset, "a tag without a dictionary")
 	}
+	page := c.dictionary.Page().Data()
+	values, _ := page.ByteArray()
+	c.escapes = needsKeyEscape(values)
 	return nil
 }
 
@@ -186,12 +190,16 @@ func (c *tagCursor) appendKey(dst []byte, index uint32) []byte {
 		return dst
 	}
 	dst = append(dst, c.prefix...)
-	dst = append(dst, c.value(index)...)
+	if c.escapes {
+		dst = appendKeyText(dst, c.value(index))
+	} else {
+		dst = append(dst, c.value(index)...)
+	}
 	return append(dst, keyTagEnd)
 }
 
 func tagPrefix(name string) []byte {
-	return append(append([]byte(nil), name...), keyValueStart)
+	return append(appendKeyText(nil, []byte(name)), keyValueStart)
 }
 
 // mayHold reports whether bounds of a tag allow for a value. Unknown bounds do.

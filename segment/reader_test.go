@@ -2,12 +2,15 @@ package segment
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/parquet-go/parquet-go"
 )
 
 func open(t testing.TB, file []byte) *File {
@@ -58,6 +61,10 @@ func roundTripCases() map[string][]row {
 	names := []row{{key("a.b", "x", "c d=e,f", "\"y\\", "日本", strings.Repeat("z", 300)), 1, map[string]cell{
 		"list.element": integer(1), "": integer(2), "key_value": integer(3), "TIME": integer(4),
 		"日.本": text("語")}}}
+	control := []row{}
+	for i, tags := range controlTags {
+		control = append(control, row{key(tags...), int64(i), map[string]cell{"\x00f\x7f": integer(int64(i)), "g\n": text("\x01")}})
+	}
 	return map[string][]row{
 		"one row":             {{key("s", "1"), 1, one}},
 		"no tags":             {{key(), 1, one}, {key(), 2, one}},
@@ -65,9 +72,66 @@ func roundTripCases() map[string][]row {
 		"kinds":               kinds,
 		"NaN":                 nan,
 		"names":               names,
+		"control bytes":       control,
 		"strings of 1 MiB":    long,
 		"1,000 fields":        wideRows(3000),
 		"mixed":               mixedRows(30000),
+	}
+}
+
+// controlTags are tags, each series as name, value, name, value: of bytes that structure a key, and that differ in them
+// alone.
+var controlTags = [][]string{
+	{"a", "b", "c", "d"}, {"a", "b\x00c\x01d"}, {"a", "b\x00"}, {"a", "b\x01"}, {"a", "b\x02"}, {"a", "b\x02\x03"}, {"a", "b\x03"},
+	{"a\x00", "b"}, {"a\x01", "b"}, {"a\x01b", "\x00"}, {"a\x02", "b"}, {"a\x02\x03", "b"}, {"\x00", "\x02"}, {"\n", "\r\n\x1b\x7f"},
+}
+
+// TestControlBytesStandInTheFile reads a file with parquet-go alone: its columns hold the bytes, not their escapes.
+func TestControlBytesStandInTheFile(t *testing.T) {
+	rows := roundTripCases()["control bytes"]
+	file, info, _ := encode(t, rows, 1)
+	f, err := parquet.OpenFile(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]map[string]string{} // by key
+	for _, tags := range controlTags {
+		series := map[string]string{}
+		for i := 0; i < len(tags); i += 2 {
+			series[tags[i]] = tags[i+1]
+		}
+		want[key(tags...)] = series
+	}
+	got := make([]map[string]string, len(rows))
+	for i, tag := range info.Tags {
+		if name := f.Schema().Fields()[1+i].Name(); name != tag {
+			t.Errorf("column %d is called %q, want %q", 1+i, name, tag)
+		}
+		values := make([]parquet.Value, len(rows)+1)
+		pages := f.RowGroups()[0].ColumnChunks()[1+i].Pages()
+		page, err := pages.ReadPage()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := page.Values().ReadValues(values)
+		if n != len(rows) || !errors.Is(err, io.EOF) {
+			t.Fatalf("tag %q: got %d values, %v", tag, n, err)
+		}
+		for row, value := range values[:n] {
+			if got[row] == nil {
+				got[row] = map[string]string{}
+			}
+			if !value.IsNull() {
+				got[row][tag] = string(value.ByteArray())
+			}
+		}
+		parquet.Release(page)
+		_ = pages.Close()
+	}
+	for i, r := range rows { // encode has sorted them
+		if diff := cmp.Diff(want[r.Key], got[i]); diff != "" {
+			t.Errorf("row %d (-want +got):\n%s", i, diff)
+		}
 	}
 }
 

@@ -218,10 +218,14 @@ func (w *fileWriter) checkRun(key []byte, times []int64) error {
 // addCells appends the value of each tag column. The tags of a key and the columns ascend by name.
 func (w *fileWriter) addCells(key []byte) error {
 	rest := key
+	escaped := bytes.IndexByte(key, keyEscape) >= 0
 	var name, value []byte
 	for _, tag := range w.info.Tags {
 		if name == nil && len(rest) > 1 {
 			name, value, rest = nextTag(rest)
+			if escaped {
+				name, value = keyText(name), keyText(value)
+			}
 		}
 		if name != nil && string(name) == tag {
 			cell := parquet.ByteArrayValue(value)

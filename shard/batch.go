@@ -30,6 +30,10 @@ type Point struct {
 	Tags        []Tag
 	Fields      []Field
 	Time        int64 // nanoseconds since the epoch
+
+	// Control tells that names of the point may hold control bytes, of which some are escaped in a series key. Without
+	// it none may: nobody looks for them.
+	Control bool
 }
 
 // Limits bound what a batch may hold.
@@ -418,11 +422,15 @@ func (m *batchMeasurement) rollback(fields, tags, added int) {
 // store appends the checked line to the table of its shard.
 func (b *Batch) store(m *batchMeasurement, p *Point) {
 	b.key = append(b.key[:0], m.prefix...)
-	for i := range p.Tags {
-		b.key = append(b.key, p.Tags[i].Key...)
-		b.key = append(b.key, 1)
-		b.key = append(b.key, p.Tags[i].Value...)
-		b.key = append(b.key, 0)
+	if p.Control {
+		b.key = appendEscapedTags(b.key, p.Tags)
+	} else {
+		for i := range p.Tags {
+			b.key = append(b.key, p.Tags[i].Key...)
+			b.key = append(b.key, 1)
+			b.key = append(b.key, p.Tags[i].Value...)
+			b.key = append(b.key, 0)
+		}
 	}
 	b.key = append(b.key, 0xff)
 	hash := xxhash.Sum64(b.key)
@@ -456,4 +464,12 @@ func (b *Batch) store(m *batchMeasurement, p *Point) {
 		need.addValues(f.Kind, 1, len(f.String))
 	}
 	b.points++
+}
+
+// appendEscapedTags appends what a series key begins with, whatever bytes the tags hold.
+func appendEscapedTags(dst []byte, tags []Tag) []byte {
+	for _, tag := range tags {
+		dst = segment.AppendKeyTag(dst, tag.Key, tag.Value)
+	}
+	return dst
 }
