@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 )
 
 // outcome is what an answer means for the batch.
@@ -83,19 +84,20 @@ func failed(err error) answer {
 	return a
 }
 
+// retryAfterMax is the longest wait that is told apart from longer ones: no run lasts longer.
+const retryAfterMax = DurationMax
+
 // retryAfter reads the header: seconds, or a date.
 func retryAfter(text string, now time.Time) (time.Duration, bool) {
-	if text == "" {
-		return 0, false
-	}
-	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
-		return time.Duration(seconds) * time.Second, true
+	seconds, err := strconv.ParseUint(text, 10, 64)
+	if err == nil || errors.Is(err, strconv.ErrRange) {
+		return time.Duration(min(seconds, uint64(retryAfterMax/time.Second))) * time.Second, true
 	}
 	date, err := http.ParseTime(text)
 	if err != nil {
 		return 0, false
 	}
-	return max(0, date.Sub(now)), true
+	return min(max(0, date.Sub(now)), retryAfterMax), true
 }
 
 // causeOf finds why a batch was refused: lineweir's cause, or the first words of another server's error.
@@ -104,7 +106,17 @@ func causeOf(text []byte) string {
 	if json.Unmarshal(text, &told) != nil {
 		return shorten(string(text))
 	}
-	return cmp.Or(told.Cause, shorten(told.Error), shorten(told.Message))
+	return cmp.Or(shorten(told.Cause), shorten(told.Error), shorten(told.Message))
+}
+
+// printable has blanks for what a terminal would obey instead of showing it.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, text)
 }
 
 // shorten keeps the first words of a text. What comes after a number or a quote differs from one answer to the next,
@@ -112,7 +124,7 @@ func causeOf(text []byte) string {
 func shorten(text string) string {
 	const wordsMax, bytesMax = 8, 60
 	var short strings.Builder
-	for i, word := range strings.Fields(text) {
+	for i, word := range strings.Fields(printable(text)) {
 		if i == wordsMax || short.Len()+len(word) > bytesMax || strings.ContainsAny(word[:1], "0123456789'\"`") {
 			break
 		}

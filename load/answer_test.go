@@ -45,6 +45,11 @@ func TestAnswers(t *testing.T) {
 			comesBack: true, afterAtLeast: time.Minute,
 		},
 		{status: 413, body: `{}`, want: answer{outcome: rejected}},
+		{ // nothing that a terminal would obey
+			status: 503, after: "1", body: `{"cause":"\u001b[2Jl0_full"}`,
+			want:      answer{outcome: refused, cause: "[2Jl0_full", retryAfter: time.Second, told: true},
+			comesBack: true, afterAtLeast: time.Second,
+		},
 		{status: 307, body: ``, want: answer{outcome: rejected}},
 	} {
 		recorder := httptest.NewRecorder()
@@ -73,14 +78,16 @@ func TestAnswers(t *testing.T) {
 
 func TestRetryAfterMayBeADate(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for text, want := range map[string]time.Duration{
+	for text, want := range map[string]time.Duration{ // no wait is so long that it is taken for none
 		now.Add(time.Minute).Format(http.TimeFormat): time.Minute, now.Add(-time.Hour).Format(http.TimeFormat): 0,
+		"Fri, 31 Dec 9999 23:59:59 GMT": retryAfterMax, "86401": retryAfterMax,
+		"99999999999999999999999999": retryAfterMax,
 	} {
 		if got, told := retryAfter(text, now); got != want || !told {
 			t.Errorf("%s: got %v, want %v", text, got, want)
 		}
 	}
-	for _, text := range []string{"", "-1", "1.5", "99999999999999"} {
+	for _, text := range []string{"", "-1", "1.5", "soon"} {
 		if got, told := retryAfter(text, now); told {
 			t.Errorf("%q: got %v", text, got)
 		}

@@ -21,11 +21,8 @@ type attempt struct {
 	answer   answer
 }
 
-// answersMax bounds how many different answers are told apart, and retryAfterMax how long a Retry-After is.
-const (
-	answersMax    = 64
-	retryAfterMax = 24 * 60 * 60
-)
+// answersMax bounds how many different answers are told apart.
+const answersMax = 64
 
 // answerKey is what answers are counted by.
 type answerKey struct {
@@ -145,7 +142,7 @@ func (c *collector) countAnswer(a answer) {
 	}
 	c.answers[key]++
 	if a.told {
-		c.retryAfter[min(int(a.retryAfter/time.Second), retryAfterMax)]++
+		c.retryAfter[int(a.retryAfter/time.Second)]++
 	}
 }
 

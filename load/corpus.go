@@ -1,6 +1,7 @@
 package load
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -49,19 +50,22 @@ type corpusOptions struct {
 // timeEntryBytes is what draft.times takes for a line.
 const timeEntryBytes = 4
 
-// buildCorpus makes the bodies of a workload.
-func buildCorpus(w Workload, o corpusOptions) (*corpus, error) {
+// buildCorpus makes the bodies of a workload, until ctx ends.
+func buildCorpus(ctx context.Context, w Workload, o corpusOptions) (*corpus, error) {
 	if w.File == "" {
+		if need := w.shapeBytes(); need > o.bytesMax {
+			return nil, fmt.Errorf("%w: %d series need %d bytes, more than %d", ErrMemory, w.Series, need, o.bytesMax)
+		}
 		g := newGenerated(w)
-		return buildGenerated(w, g, int64(g.shape.series()), o)
+		return buildGenerated(ctx, w, g, int64(g.shape.series()), o)
 	}
-	file, err := openFile(w)
+	file, err := openFile(ctx, w)
 	if err != nil {
 		return nil, fmt.Errorf("replay: %w", err)
 	}
 	defer file.Close()
 	c := &corpus{start: w.Start.UnixNano(), span: file.span + int64(w.Interval)}
-	whole, err := c.fill(file, w.Batch, o)
+	whole, err := c.fill(ctx, file, w.Batch, o)
 	if err != nil {
 		return nil, err
 	}
@@ -73,9 +77,11 @@ func buildCorpus(w Workload, o corpusOptions) (*corpus, error) {
 
 // buildGenerated makes as many whole steps as fit, so that a series has no two points at one time when the bodies are
 // sent again; all bodies full, if that can be had.
-func buildGenerated(w Workload, g *generated, series int64, o corpusOptions) (*corpus, error) {
+func buildGenerated(
+	ctx context.Context, w Workload, g *generated, series int64, o corpusOptions,
+) (*corpus, error) {
 	c := &corpus{start: w.Start.UnixNano()}
-	whole, err := c.fill(g, w.Batch, o)
+	whole, err := c.fill(ctx, g, w.Batch, o)
 	if err != nil {
 		return nil, err
 	}
@@ -96,10 +102,13 @@ func buildGenerated(w Workload, g *generated, series int64, o corpusOptions) (*c
 
 // fill adds bodies until the source ends, all lines that can be sent are there, or the next body would take the corpus
 // beyond its bound. It reports whether that was not the case.
-func (c *corpus) fill(from source, batch int, o corpusOptions) (whole bool, err error) {
+func (c *corpus) fill(ctx context.Context, from source, batch int, o corpusOptions) (whole bool, err error) {
 	c.first = append(c.first, 0)
 	var body draft
 	for o.linesMax == 0 || c.lines() < o.linesMax {
+		if ctx.Err() != nil {
+			return false, errUnbegun
+		}
 		body = draft{text: body.text[:0], times: body.times[:0]}
 		ended, err := body.fill(from, batch)
 		if err != nil {

@@ -2,13 +2,16 @@ package load
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"math"
+	"math/rand/v2"
 	"strconv"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/influxdata/line-protocol/v2/lineprotocol"
@@ -23,7 +26,7 @@ func workload(shape string, series, batch int) Workload {
 
 func mustCorpus(t testing.TB, w Workload, o corpusOptions) *corpus {
 	t.Helper()
-	c, err := buildCorpus(w, o)
+	c, err := buildCorpus(t.Context(), w, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,15 +127,43 @@ func TestCorpusStaysWithinItsBound(t *testing.T) {
 	if held > bytesMax || held < bytesMax/2 {
 		t.Errorf("the corpus holds %d bytes, want at most %d and no less than half", held, bytesMax)
 	}
-	_, err := buildCorpus(workload(ShapeCardinality, 10_000, 30), corpusOptions{bytesMax: bytesMax})
+	_, err := buildCorpus(t.Context(), workload(ShapeCardinality, 10_000, 30), corpusOptions{bytesMax: bytesMax})
 	if !errors.Is(err, ErrMemory) {
 		t.Errorf("got %v, want %v", err, ErrMemory)
 	}
 }
 
+// TestAShapeStaysWithinItsBound: what the shape keeps of its series counts, however few lines are sent of them.
+func TestAShapeStaysWithinItsBound(t *testing.T) {
+	for _, series := range []int{SeriesMax, 5_000} {
+		_, err := buildCorpus(t.Context(), workload(ShapeTSBS, series, 10), corpusOptions{bytesMax: 1 << 20, linesMax: 10})
+		if !errors.Is(err, ErrMemory) {
+			t.Errorf("%d series: got %v, want %v", series, err, ErrMemory)
+		}
+	}
+	shape := newTSBS(1000, rand.New(rand.NewPCG(1, 2)))
+	for i, head := range shape.heads {
+		held := cap(head) + int(unsafe.Sizeof(head)) + int(unsafe.Sizeof(shape.levels[i]))
+		if held > tsbsHostBytes || len(head)+len("1000000000") > 192 {
+			t.Errorf("host %d takes %d bytes, want at most %d", i, held, tsbsHostBytes)
+		}
+	}
+}
+
+// What is prepared can take long; an interrupt ends it.
+func TestAnInterruptEndsThePreparation(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, w := range []Workload{workload(ShapeCardinality, 1000, 10), lineFile(t, "m f=1 1\n")} {
+		if _, err := buildCorpus(ctx, w, corpusOptions{bytesMax: 1 << 20}); !errors.Is(err, errUnbegun) {
+			t.Errorf("%s%s: got %v, want %v", w.Shape, w.File, err, errUnbegun)
+		}
+	}
+}
+
 // What can't be sent needs no body, not even where the series would not fit.
 func TestNoMoreIsMadeThanIsSent(t *testing.T) {
-	c := mustCorpus(t, workload(ShapeTSBS, 1_000, 10), corpusOptions{bytesMax: 100_000, linesMax: 25})
+	c := mustCorpus(t, workload(ShapeTSBS, 1_000, 10), corpusOptions{bytesMax: 260_000, linesMax: 25})
 	if got := c.lines(); got != 30 {
 		t.Errorf("got %d lines, want 30", got)
 	}

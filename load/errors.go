@@ -10,6 +10,8 @@ var (
 	ErrMemory = errors.New("the workload does not fit into the memory it may use")
 	// ErrUnreachable says that nothing answers at the target.
 	ErrUnreachable = errors.New("the target does not answer")
+	// errUnbegun says that the run was interrupted while it was prepared.
+	errUnbegun = errors.New("interrupted before anything was sent")
 )
 
 // Errors after a run.

@@ -3,6 +3,7 @@ package load
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -28,13 +29,20 @@ type fileSource struct {
 }
 
 // openFile reads the file once, to learn its times and to reject what is no line protocol before anything is sent.
-func openFile(w Workload) (*fileSource, error) {
+func openFile(ctx context.Context, w Workload) (*fileSource, error) {
+	info, err := os.Stat(w.File)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() { // opening a pipe may take for ever
+		return nil, fmt.Errorf("%s is no regular file, and it is read more than once", w.File)
+	}
 	file, err := os.Open(w.File)
 	if err != nil {
 		return nil, err
 	}
 	f := &fileSource{file: file, unit: int64(w.FilePrecision)}
-	earliest, latest, err := f.survey()
+	earliest, latest, err := f.survey(ctx)
 	if err == nil {
 		err = f.rewind()
 	}
@@ -45,13 +53,16 @@ func openFile(w Workload) (*fileSource, error) {
 	return f, nil
 }
 
-func (f *fileSource) survey() (earliest, latest int64, err error) {
+func (f *fileSource) survey(ctx context.Context) (earliest, latest int64, err error) {
 	if err = f.rewind(); err != nil {
 		return 0, 0, err
 	}
 	earliest, latest = math.MaxInt64, math.MinInt64
 	var line []byte
 	for {
+		if ctx.Err() != nil {
+			return 0, 0, errUnbegun
+		}
 		var at int64
 		line, at, err = f.next(line[:0])
 		if errors.Is(err, io.EOF) {

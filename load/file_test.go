@@ -87,12 +87,18 @@ func TestFilesThatCannotBeReplayed(t *testing.T) {
 		{"m f=1 9223372036854775807\nm f=1 -9223372036854775807\n", "too far apart"},
 		{"m f=\"" + strings.Repeat("x", lineBytesMax) + "\" 1\n", "more than 1048576 bytes"},
 	} {
-		_, err := buildCorpus(lineFile(t, test.text), corpusOptions{bytesMax: 1 << 22})
+		_, err := buildCorpus(t.Context(), lineFile(t, test.text), corpusOptions{bytesMax: 1 << 22})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%.40q: got %v, want %q", test.text, err, test.want)
 		}
 	}
-	_, err := buildCorpus(lineFile(t, strings.Repeat("m f=1\n", 1000)), corpusOptions{bytesMax: 10_000})
+	w := DefaultOptions().Workload
+	w.File = t.TempDir() // as little as a pipe, which nobody may ever write to
+	if _, err := buildCorpus(t.Context(), w, corpusOptions{bytesMax: 1 << 22}); err == nil ||
+		!strings.Contains(err.Error(), "is no regular file") {
+		t.Errorf("got %v", err)
+	}
+	_, err := buildCorpus(t.Context(), lineFile(t, strings.Repeat("m f=1\n", 1000)), corpusOptions{bytesMax: 10_000})
 	if err == nil || !strings.Contains(err.Error(), "does not fit") {
 		t.Errorf("got %v", err)
 	}

@@ -13,7 +13,8 @@ import (
 const (
 	WritersMax     = 4096
 	BatchMax       = 1_000_000 // points
-	RateMax        = 1e9       // points per second
+	SeriesMax      = 1_000_000_000
+	RateMax        = 1e9 // points per second
 	DurationMax    = 24 * time.Hour
 	MemoryBytesMin = 16 << 20
 )
@@ -110,7 +111,8 @@ func (o *Options) Validate() error {
 func (w *Workload) check(check func(ok bool, format string, args ...any)) {
 	if w.File == "" {
 		check(slices.Contains(shapeNames, w.Shape), "the shape is %q, must be one of %v", w.Shape, shapeNames)
-		check(w.Series >= 1, "the number of series is %d, must be at least 1", w.Series)
+		check(w.Series >= 1 && w.Series <= SeriesMax,
+			"the number of series is %d, must be 1 to %d", w.Series, SeriesMax)
 	}
 	units := []time.Duration{time.Nanosecond, time.Microsecond, time.Millisecond, time.Second}
 	check(slices.Contains(units, w.FilePrecision), "the unit of the file's times is %v", w.FilePrecision)

@@ -48,6 +48,8 @@ func TestBounds(t *testing.T) {
 		{"writers + 1", func(o *Options) { o.Pace.Writers = WritersMax + 1 }, false},
 		{"batch", func(o *Options) { o.Workload.Batch = BatchMax }, true},
 		{"batch + 1", func(o *Options) { o.Workload.Batch = BatchMax + 1 }, false},
+		{"series", func(o *Options) { o.Workload.Series = SeriesMax }, true},
+		{"series + 1", func(o *Options) { o.Workload.Series = SeriesMax + 1 }, false},
 		{"rate", func(o *Options) { o.Pace.Rate = RateMax }, true},
 		{"more rate", func(o *Options) { o.Pace.Rate = math.Nextafter(RateMax, math.Inf(1)) }, false},
 		{"duration", func(o *Options) { o.Pace.Duration = DurationMax }, true},

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,7 +67,7 @@ func (r *run) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.corpus, err = buildCorpus(o.Workload, r.corpusOptions()); err != nil {
+	if r.corpus, err = buildCorpus(ctx, o.Workload, r.corpusOptions()); err != nil {
 		return err
 	}
 	buffers := int64(o.Pace.Writers) * bufferBytes(r.corpus, o.Target.Gzip)
@@ -77,10 +78,8 @@ func (r *run) prepare(ctx context.Context) error {
 	r.plan = newPlan(r.corpus, &o.Pace)
 	r.collect = newCollector(r.plan, o.Pace.Writers, o.Verify)
 	r.report = newReport(o, r.corpus)
-	r.report.Run.Server = server
-	if r.report.Label == "" {
-		r.report.Label = server
-	}
+	r.report.Run.Server = printable(server)
+	r.report.Label = cmp.Or(o.Label, r.report.Run.Server)
 	if r.maker, err = newBodyMaker(r.corpus, o.Target.Gzip); err != nil {
 		return err
 	}

@@ -57,6 +57,14 @@ func (g *generated) next(dst []byte) ([]byte, int64, error) {
 	return dst, at, nil
 }
 
+// shapeBytes is what the shape itself keeps of its series, at most.
+func (w *Workload) shapeBytes() int64 {
+	if w.Shape == ShapeTSBS {
+		return int64(w.Series) * tsbsHostBytes
+	}
+	return 0
+}
+
 func newShape(w Workload) shape {
 	random := rand.New(rand.NewPCG(w.Seed, uint64(len(w.Shape))))
 	switch w.Shape {

@@ -14,6 +14,9 @@ type tsbs struct {
 	random *rand.Rand
 }
 
+// tsbsHostBytes is what a host takes in memory: a head of at most 192 bytes, the slice that leads to it, and levels.
+const tsbsHostBytes = 256
+
 var tsbsFields = [...]string{
 	"usage_user", "usage_system", "usage_idle", "usage_nice", "usage_iowait",
 	"usage_irq", "usage_softirq", "usage_steal", "usage_guest", "usage_guest_nice",

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // How often the server's status is read and progress is shown, and in how many of these steps processes are measured.
@@ -24,30 +25,34 @@ type Progress struct {
 	Pressure         *PressureSample
 }
 
-// String is one line of at most 100 columns.
+// columnsMax is the longest line of Progress: a longer one would be broken on a terminal of 80 columns, and not be
+// overwritten by the next.
+const columnsMax = 79
+
+// String is one line, with as much of what matters less as there is room for.
 func (p Progress) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%4.0fs", p.Elapsed.Seconds())
+	elapsed := fmt.Sprintf("%4.0fs", p.Elapsed.Seconds())
 	if p.Planned > 0 {
-		fmt.Fprintf(&b, "/%.0fs", p.Planned.Seconds())
+		elapsed += fmt.Sprintf("/%.0fs", p.Planned.Seconds())
 	}
-	fmt.Fprintf(&b, "  points/s: offered %s, acknowledged %s", scaled(p.Offered), scaled(p.Acknowledged))
+	points := fmt.Sprintf("%s of %s points/s", scaled(p.Acknowledged), scaled(p.Offered))
 	if p.Refused > 0 {
-		fmt.Fprintf(&b, ", refused %s", scaled(p.Refused))
+		points += fmt.Sprintf(", %s refused", scaled(p.Refused))
 	}
-	fmt.Fprintf(&b, "  p99 %s", briefly(p.P99))
+	parts := []string{elapsed, points, "p99 " + briefly(p.P99), p.Cause}
 	if p.Pressure != nil && p.Pressure.CapacityBytes > 0 {
-		fmt.Fprintf(&b, "  tier %d %%", 100*p.Pressure.LevelBytes/p.Pressure.CapacityBytes)
+		parts = append(parts, fmt.Sprintf("tier %d %%", 100*p.Pressure.LevelBytes/p.Pressure.CapacityBytes))
 		if p.Pressure.Waiting > 0 {
-			fmt.Fprintf(&b, ", %d wait", p.Pressure.Waiting)
+			parts = append(parts, fmt.Sprintf("%d wait", p.Pressure.Waiting))
 		}
 	}
-	if p.Cause != "" {
-		fmt.Fprintf(&b, "  %s", p.Cause)
+	line := ""
+	for _, part := range parts {
+		if longer := line + "  " + part; part != "" && utf8.RuneCountInString(longer) <= columnsMax {
+			line = longer
+		}
 	}
-	const columnsMax = 100
-	line := []rune(b.String())
-	return string(line[:min(len(line), columnsMax)])
+	return strings.TrimPrefix(line, "  ")
 }
 
 // watch measures the server and shows progress until ctx ends, and then measures a last time.

@@ -116,6 +116,11 @@ func (c loadRunCommand) Run(in *invocation) error {
 	if err != nil {
 		return fmt.Errorf("load: %w", err)
 	}
+	for _, path := range []string{c.JSON, c.HTML} {
+		if err := checkWritable(path); err != nil {
+			return err
+		}
+	}
 	// The bound is of what lives; the garbage collector shall not double it.
 	const besides = 64 << 20
 	debug.SetMemoryLimit(options.MemoryBytes + besides)
@@ -225,9 +230,25 @@ func (p loadPace) setPace(to *load.Pace) error {
 	return nil
 }
 
+// checkWritable tells before a long run whether writeFile will find its directory.
+func checkWritable(path string) error {
+	if path == "" {
+		return nil
+	}
+	file, err := createTemp(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Close(), os.Remove(file.Name()))
+}
+
+func createTemp(path string) (*os.File, error) {
+	return os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+}
+
 // writeFile writes a file whole or not at all.
 func writeFile(path string, write func(io.Writer) error) error {
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	file, err := createTemp(path)
 	if err != nil {
 		return err
 	}

@@ -78,13 +78,18 @@ func TestLoadRefusals(t *testing.T) {
 		{"load --memory 5X --start soon --source here --token @missing", 1, "lineweir: load: --token: open missing"},
 		{"load --rate fast", 2, "lineweir: --rate"},
 		{"load --shape cube", 2, "lineweir: --shape must be one of"},
+		// What could not be written is said before anything is sent.
 		{"load --url " + server.URL + " --points 10 --series 10 --json missing/a.json", 1, "lineweir: open missing"},
+		{"load --url " + server.URL + " --points 10 --series 10 --json a --html b/a", 1, "lineweir: open b"},
 		{"load report no.json missing.json", 1, "lineweir: no.json: this is no report of lineweir load"},
 	} {
 		got := run(t, nil, strings.Fields(test.args)...)
-		if got.Status != test.status || !strings.HasPrefix(got.Stderr, test.stderr) {
+		if got.Status != test.status || !strings.HasPrefix(got.Stderr, test.stderr) || got.Stdout != "" {
 			t.Errorf("%s: got %+v", test.args, got)
 		}
+	}
+	if files, err := os.ReadDir("."); err != nil || len(files) != 1 {
+		t.Errorf("got the files %v, %v", files, err)
 	}
 }
 

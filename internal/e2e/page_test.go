@@ -17,6 +17,7 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
@@ -88,12 +89,30 @@ type browser struct {
 	ctx    context.Context
 
 	mu         sync.Mutex
-	complaints []string // of the console, and scripts that failed
+	address    string   // of the page
+	complaints []string // of the console, scripts that failed, and requests to elsewhere
 }
 
-// openBrowser starts Chromium with a fresh profile and opens the status page. The browser's whole process group has
-// ended when the test ends.
+// openBrowser starts a browser and opens the status page.
 func openBrowser(t *testing.T, s *server) *browser {
+	t.Helper()
+	b := startBrowser(t)
+	b.server = s
+	b.open("the status page", "http://"+s.address+"/")
+	return b
+}
+
+// open opens a page, which may ask for nothing but what begins like its own address.
+func (b *browser) open(what, address string) {
+	b.t.Helper()
+	b.mu.Lock()
+	b.address = address
+	b.mu.Unlock()
+	b.do("open "+what, chromedp.EmulateViewport(1280, 900), chromedp.Navigate(address))
+}
+
+// startBrowser starts Chromium with a fresh profile. The browser's whole process group has ended when the test ends.
+func startBrowser(t *testing.T) *browser {
 	t.Helper()
 	profile, err := os.MkdirTemp(scratch, "chromium-") // goes with scratch, when the browser is surely gone
 	if err != nil {
@@ -116,7 +135,7 @@ func openBrowser(t *testing.T, s *server) *browser {
 	}
 	allocator, cancelAllocator := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(allocator)
-	b := &browser{t: t, server: s, ctx: ctx}
+	b := &browser{t: t, ctx: ctx}
 	t.Cleanup(func() {
 		if command != nil && command.Process != nil {
 			defer endGroup(command.Process.Pid)
@@ -132,14 +151,19 @@ func openBrowser(t *testing.T, s *server) *browser {
 	if err := chromedp.Listen(ctx, b.listen); err != nil {
 		t.Fatal(err)
 	}
-	b.do("open the status page", chromedp.EmulateViewport(1280, 900), chromedp.Navigate("http://"+s.address+"/"))
 	return b
 }
 
-// listen collects what the browser complains about.
+// listen collects what the browser complains about, and what we do.
 func (b *browser) listen(event any) {
 	complaint := ""
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	switch e := event.(type) {
+	case *network.EventRequestWillBeSent:
+		if !strings.HasPrefix(e.Request.URL, b.address) && !strings.HasPrefix(e.Request.URL, "data:") {
+			complaint = "asks for " + e.Request.URL
+		}
 	case *runtime.EventExceptionThrown:
 		complaint = e.ExceptionDetails.Text
 		if e.ExceptionDetails.Exception != nil {
@@ -154,8 +178,6 @@ func (b *browser) listen(event any) {
 		complaint = string(e.Entry.Level) + ": " + e.Entry.Text + " " + e.Entry.URL
 	}
 	if complaint != "" {
-		b.mu.Lock()
-		defer b.mu.Unlock()
 		b.complaints = append(b.complaints, complaint)
 	}
 }

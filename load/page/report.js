@@ -100,6 +100,7 @@ function figureOf(plot, seconds) {
 }
 
 for (const report of reports) {
+  report.seconds ??= []; // of a run that was interrupted before it began
   const heading = document.createElement("h2");
   heading.textContent = report.label;
   const plots = document.createElement("div");
