@@ -102,7 +102,7 @@ func dialTCP(t *testing.T, l net.Listener) *client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err = c.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+	if err = c.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	return newClient(t, c)
@@ -161,7 +161,7 @@ func TestConnectionsBeyondTheLimitAreAnswered(t *testing.T) {
 // awaitConnections waits until the server has noticed that clients are gone.
 func awaitConnections(t *testing.T, h *Handler, placed int64) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(time.Minute)
 	for h.connections.placed.Load() > placed {
 		select {
 		case <-deadline:

@@ -36,7 +36,7 @@ func newTestEngine(t testing.TB, change ...func(*shard.Options)) *shard.Engine {
 	t.Helper()
 	engine := openTestEngine(t, change...)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
 		if err := engine.Shutdown(ctx); err != nil {
 			t.Error(err)

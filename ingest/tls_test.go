@@ -92,7 +92,7 @@ func newSecureClient(t *testing.T, pair keyPair, http2 bool) *http.Client {
 		TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "lineweir.test"}, Protocols: protocols,
 	}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: 30 * time.Second}
+	return &http.Client{Transport: transport, Timeout: 2 * time.Minute}
 }
 
 func TestWritesOverTLS(t *testing.T) {

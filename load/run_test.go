@@ -108,8 +108,9 @@ func TestAStoppedServerIsSeen(t *testing.T) {
 	o := smallOptions(server.URL)
 	o.Pace = Pace{Writers: 2, Rate: 1000, Duration: 2 * time.Second}
 	report := mustRun(t, o)
-	if report.Admitted.P99 < 0.9 || report.Admitted.Count < 199 {
-		t.Errorf("got %+v, want a p99 of at least 0.9 s", report.Admitted)
+	// What a slow machine never gets to send is told as late.
+	if counted := 10*report.Admitted.Count + report.Totals.Late; report.Admitted.P99 < 0.9 || counted < 1990 {
+		t.Errorf("got %+v of %+v, want a p99 of at least 0.9 s over all 2,000 points", report.Admitted, report.Totals)
 	}
 }
 

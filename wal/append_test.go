@@ -189,13 +189,14 @@ func TestManyWritersShareSyncs(t *testing.T) {
 	const writers, each = 64, 20
 	var mu sync.Mutex
 	changed := sync.NewCond(&mu)
-	waiting, running := 0, writers
-	// A slow disk: a sync ends when all writers wait, each for a frame of its own.
+	running := uint64(writers)
+	var l *Log
+	// A slow disk: a sync ends when every writer has a frame that is not durable.
 	slow := func(op vfs.Op) error {
 		if op.Name == "sync" && strings.Contains(op.Path, "wal/0") {
 			mu.Lock()
 			defer mu.Unlock()
-			for waiting < running {
+			for l.LastSequence()-l.SyncedSequence() < running {
 				changed.Wait()
 			}
 		}
@@ -203,28 +204,25 @@ func TestManyWritersShareSyncs(t *testing.T) {
 	}
 	o := smallOptions(vfs.Inject(memory.New(), slow))
 	o.FileBytes = 1 << 19
-	l := openLog(t, o)
+	l = openLog(t, o)
 	a := &appender{log: l}
-	add := func(toWaiting, toRunning int) {
+	changes := func(change func()) {
 		mu.Lock()
 		defer mu.Unlock()
-		waiting += toWaiting
-		running += toRunning
+		change()
 		changed.Broadcast()
 	}
 	var group sync.WaitGroup
-	add(0, 0)
 	for range writers {
 		group.Go(func() {
 			for range each {
-				ticket := a.append([]byte("payload"))
-				add(1, 0)
+				var ticket *Ticket
+				changes(func() { ticket = a.append([]byte("payload")) })
 				if err := ticket.Wait(); err != nil {
 					t.Error(err)
 				}
-				add(-1, 0)
 			}
-			add(0, -1)
+			changes(func() { running-- })
 		})
 	}
 	group.Wait()

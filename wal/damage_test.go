@@ -110,13 +110,14 @@ func oneFile(t testing.TB) (files map[string]string, offsets []int64) {
 	return files, offsets
 }
 
-// manyFiles is a log of at least four files.
+// manyFiles is a log of at least four files and a spare.
 func manyFiles(t testing.TB) (files map[string]string, frames []Frame) {
 	t.Helper()
 	fsys := memory.New()
 	frames = testFrames(1, 120)
 	l := openLog(t, smallOptions(fsys))
 	appendEach(t, l, frames...)
+	awaitSpare(t, l)
 	closeLog(t, l)
 	if files := l.Stats().Files; files < 4 {
 		t.Fatalf("got %d files, want four", files)
@@ -198,6 +199,7 @@ func TestATornTailIsCutOffBeforeTheNextFileExists(t *testing.T) {
 		t.Errorf("file after Open: got %d bytes, %v, want %d", info.Size(), err, offsets[3]+trailerBytes)
 	}
 	appendEach(t, l, testFrames(4, 5)...)
+	awaitSpare(t, l)
 	closeLog(t, l)
 	if diff := cmp.Diff([]string{fileName(1), fileName(2), spareName}, fileNames(t, fsys)); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)

@@ -8,7 +8,7 @@ import (
 	"lineweir/internal/vfs/memory"
 )
 
-// logOf is a log of at least four files whose frames are those of manyFiles.
+// logOf is a log of at least four files and a spare, whose frames are those of manyFiles.
 func logOf(t *testing.T, id uint64) map[string]string {
 	t.Helper()
 	fsys := memory.New()
@@ -16,6 +16,7 @@ func logOf(t *testing.T, id uint64) map[string]string {
 	o.ID = id
 	l := openLog(t, o)
 	appendEach(t, l, testFrames(1, 120)...)
+	awaitSpare(t, l)
 	closeLog(t, l)
 	if got := l.ID(); id != 0 && got != id {
 		t.Fatalf("the log has ID %x, want %x", got, id)
