@@ -5,10 +5,12 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/dgraph-io/ristretto/v2"
 	"github.com/google/go-cmp/cmp"
@@ -259,12 +261,14 @@ func TestRejectionsOfLiveSegmentsAreCounted(t *testing.T) {
 	data := content(1, 17*testPage)
 	writeThrough(t, c, 1, data)
 	opened := c.Reader(1, bytes.NewReader(data), int64(len(data)))
-	for id := uint64(2); id < 1000; id++ { // ristretto learns of reads in its own time
+	// Ristretto learns of reads in a goroutine of its own, which others keep from the only processor if they never yield.
+	for id, start := uint64(2), time.Now(); time.Since(start) < time.Minute; id++ {
 		for range 10 {
 			if _, err := opened.ReadAt(make([]byte, len(data)), 0); err != nil {
 				t.Fatal(err)
 			}
 		}
+		runtime.Gosched()
 		writeThrough(t, c, id, data[:testPage])
 		if c.Stats().Rejections > 0 {
 			return
