@@ -39,8 +39,33 @@ func main() {
 	os.Exit(status)
 }
 
-// serve runs the server until ctx ends, then drains it.
+// serve runs the server until ctx ends, then drains it, and returns within shutdown.timeout.
 func serve(ctx context.Context, loaded *config.Loaded) error {
+	return endWithin(ctx, loaded.Config.Shutdown.Timeout, func() error { return serveAndDrain(ctx, loaded) })
+}
+
+// endWithin runs f, and leaves it where it is when it hasn't returned within timeout after ctx has ended: nothing ends
+// a call of a disk that doesn't answer, but for the end of the process. What was acknowledged is in the log by then.
+func endWithin(ctx context.Context, timeout time.Duration, f func() error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- f() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-timer.C:
+		return fmt.Errorf("the stop did not end within %s: the disk does not answer; the next start replays the log", timeout)
+	}
+}
+
+// serveAndDrain is serve without a bound on calls of the disk.
+func serveAndDrain(ctx context.Context, loaded *config.Loaded) error {
 	logger, err := newLogger(loaded.Config.Log.Level)
 	if err != nil {
 		return err
@@ -82,7 +107,7 @@ func run(
 			served <- err
 		}
 	}
-	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout-timeout/closeShare)
 	defer cancel()
 	engine.Drain()
 	stopped := stopServer(drain, server, timeout/requestsShare)
@@ -96,8 +121,12 @@ func run(
 	return errors.Join(recovered, stopped, engine.Shutdown(drain), failed)
 }
 
-// requestsShare is the part of the drain, one in so many, that requests have for their end. The rest is for the flush.
-const requestsShare = 2
+// Parts of shutdown.timeout, one in so many: that requests have for their end, and that is kept for closing files when
+// the flush did not end. What lies between is for the flush.
+const (
+	requestsShare = 2
+	closeShare    = 8
+)
 
 // stopServer lets requests end, and cuts the connections of those that take too long: writes are refused by now, and a
 // client that takes nothing of its scan must not keep the memtables from their flush.

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -43,5 +47,36 @@ func TestTheStartWarnsBeyondLoopback(t *testing.T) {
 			t.Errorf("%s, authentication %v, certificate %q: got %v, want %q", tc.address, tc.authentication, tc.certificate,
 				warnings, tc.want)
 		}
+	}
+}
+
+// TestAStopEndsInTime gives up what does not return, and nothing that does.
+func TestAStopEndsInTime(t *testing.T) {
+	failed := errors.New("it failed")
+	for _, tc := range []struct {
+		name  string
+		takes time.Duration // from the end of the context on
+		want  error         // nil: that it was given up
+	}{
+		{"it ends before it is told to", -time.Second, failed},
+		{"it ends in time", 29 * time.Second, failed},
+		{"it hangs", time.Hour, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				began := time.Now()
+				err := endWithin(ctx, 30*time.Second, func() error {
+					time.Sleep(time.Minute + tc.takes)
+					return failed
+				})
+				took, want := time.Since(began), time.Minute+min(tc.takes, 30*time.Second)
+				if took != want || errors.Is(err, failed) != (tc.want != nil) || err == nil {
+					t.Errorf("it took %s and returned %v, want %s and %v", took, err, want, tc.want)
+				}
+				time.Sleep(2 * time.Hour) // until it has ended in any case
+			})
+		})
 	}
 }

@@ -153,6 +153,9 @@ type fault struct {
 	Errno syscall.Errno `json:"errno,omitempty"`
 	Short bool          `json:"short,omitempty"` // writes write half, and no more
 	Delay time.Duration `json:"delay,omitempty"`
+	Hang  bool          `json:"hang,omitempty"` // until the caller is killed or the fault is taken away
+
+	over chan struct{} // closed when it is taken away
 }
 
 // kind names the fault in counts.
@@ -162,6 +165,8 @@ func (f fault) kind() string {
 		return f.On + " short"
 	case f.Delay > 0:
 		return f.On + " delayed"
+	case f.Hang:
+		return f.On + " hung"
 	}
 	return fmt.Sprintf("%s %s", f.On, map[syscall.Errno]string{syscall.EIO: "EIO", syscall.ENOSPC: "ENOSPC"}[f.Errno])
 }
@@ -177,7 +182,22 @@ type faults struct {
 func (f *faults) set(next fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.current.over != nil {
+		close(f.current.over)
+	}
+	next.over = make(chan struct{})
 	f.current, f.requests = next, 0
+}
+
+// await keeps the request back as long as the fault says.
+func (f fault) await(ctx context.Context) {
+	time.Sleep(f.Delay)
+	if f.Hang {
+		select {
+		case <-ctx.Done():
+		case <-f.over:
+		}
+	}
 }
 
 // hit returns the fault of a request, or none.
@@ -249,7 +269,7 @@ func (n *faultNode) Write(
 	ctx context.Context, h fs.FileHandle, data []byte, offset int64,
 ) (uint32, syscall.Errno) {
 	f := n.faults.hit("write", n.Path(nil))
-	time.Sleep(f.Delay)
+	f.await(ctx)
 	if f.Errno != 0 {
 		return 0, f.Errno
 	}
@@ -261,7 +281,7 @@ func (n *faultNode) Write(
 
 func (n *faultNode) Fsync(ctx context.Context, h fs.FileHandle, flags uint32) syscall.Errno {
 	f := n.faults.hit("fsync", n.Path(nil))
-	time.Sleep(f.Delay)
+	f.await(ctx)
 	if f.Errno != 0 {
 		return f.Errno
 	}
