@@ -35,6 +35,7 @@ type Ledger struct {
 	MergedBytes         int64   // of RegisteredBytes: merged by the job that runs, and free at its end
 	DrainBytesPerSecond float64 // 0 while unknown, stalled or paused
 	Stalled             bool
+	Paused              bool // compaction is
 }
 
 // NewController returns a controller of an empty tier. Options that don't pass Validate are a bug.
@@ -253,5 +254,6 @@ func (c *Controller) Ledger() Ledger {
 		MergedBytes:         min(s.merged, s.registered),
 		DrainBytesPerSecond: s.drainRate(now),
 		Stalled:             s.stalled(now),
+		Paused:              s.paused,
 	}
 }

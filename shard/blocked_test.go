@@ -156,6 +156,9 @@ func TestEveryWaitEnds(t *testing.T) {
 	if refused.Cause != CauseL0Full || refused.RetryAfter > 10*time.Second {
 		t.Errorf("refused with %v, want l0_full and at most 10 s while the drain is halted", refused)
 	}
+	if !strings.Contains(refused.Detail, "compaction is paused") {
+		t.Errorf("refused with %v, which does not say that compaction is paused", refused)
+	}
 	started := time.Now()
 	for n := range int64(5) {
 		_ = put(e, "db", at("a", -1-n, 0))

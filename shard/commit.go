@@ -318,10 +318,14 @@ func (b *blockage) detail(e *Engine) string {
 	}
 	ledger := e.tier.controller.Ledger()
 	fill := e.allShards()[b.shard].Fill()
+	drain := fmt.Sprintf("drains %.0f bytes/s", ledger.DrainBytesPerSecond)
+	if ledger.Paused {
+		drain = "compaction is paused"
+	}
 	return fmt.Sprintf("the write needs a seal of shard %d (%d of %d bytes, %d frozen memtables);"+
-		" the L0 tier holds %d bytes and %d reserved of %d, and drains %.0f bytes/s",
+		" the L0 tier holds %d bytes and %d reserved of %d, and %s",
 		b.shard, fill.active.bytes(), fill.caps.bytes, fill.frozen,
-		ledger.RegisteredBytes, ledger.ReservedBytes, ledger.CapacityBytes, ledger.DrainBytesPerSecond)
+		ledger.RegisteredBytes, ledger.ReservedBytes, ledger.CapacityBytes, drain)
 }
 
 func (e *Engine) logDetail() string {

@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"text/tabwriter"
 	"time"
 
@@ -15,13 +18,14 @@ type tokenCommands struct {
 	Revoke tokenRevokeCommand `cmd:"" help:"Make a token worthless."`
 }
 
-// tokens returns the token file of the data directory that the settings choose.
-func (in *invocation) tokens() (*auth.File, error) {
+// tokens returns the token file of the data directory that the settings choose, and the directory.
+func (in *invocation) tokens() (file *auth.File, dir string, err error) {
 	loaded, err := in.global.load()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return auth.NewFile(vfs.OS, loaded.Config.DataDir), nil
+	dir = loaded.Config.DataDir
+	return auth.NewFile(vfs.OS, dir), dir, nil
 }
 
 type tokenCreateCommand struct {
@@ -45,7 +49,7 @@ Examples:
 }
 
 func (c tokenCreateCommand) Run(in *invocation) error {
-	tokens, err := in.tokens()
+	tokens, dir, err := in.tokens()
 	if err != nil {
 		return err
 	}
@@ -56,9 +60,13 @@ func (c tokenCreateCommand) Run(in *invocation) error {
 	if rights.Read, err = auth.ParseDatabases(c.Read); err != nil {
 		return err
 	}
+	_, missing := os.Stat(dir)
 	secret, err := tokens.Create(in.ctx, c.Name, rights)
 	if err != nil {
 		return err
+	}
+	if errors.Is(missing, fs.ErrNotExist) {
+		fmt.Fprintf(in.stderr, "lineweir: the data directory %s was made for the token; no server has used it yet\n", dir)
 	}
 	_, err = fmt.Fprintln(in.stdout, secret)
 	return err
@@ -67,7 +75,7 @@ func (c tokenCreateCommand) Run(in *invocation) error {
 type tokenListCommand struct{}
 
 func (tokenListCommand) Run(in *invocation) error {
-	tokens, err := in.tokens()
+	tokens, _, err := in.tokens()
 	if err != nil {
 		return err
 	}
@@ -90,7 +98,7 @@ type tokenRevokeCommand struct {
 }
 
 func (tokenRevokeCommand) Help() string {
-	return `A running server refuses the token within a millisecond, without a restart. Authentication stays on
+	return `A running server refuses the token at once, without a restart. Authentication stays on
 when no token is left; to go on without it, remove the directory auth from the data directory while no
 server runs.
 
@@ -100,7 +108,7 @@ Example:
 }
 
 func (c tokenRevokeCommand) Run(in *invocation) error {
-	tokens, err := in.tokens()
+	tokens, _, err := in.tokens()
 	if err != nil {
 		return err
 	}

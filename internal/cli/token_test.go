@@ -12,6 +12,7 @@ import (
 func TestTokens(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("LINEWEIR_DATA_DIR", "data")
+	const made = "lineweir: the data directory DIR was made for the token; no server has used it yet\n"
 	created := regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
 	secret := regexp.MustCompile(`\blw_[A-Za-z0-9_-]{43}\b`)
 	for _, test := range []struct {
@@ -19,10 +20,12 @@ func TestTokens(t *testing.T) {
 		want outcome
 	}{
 		{"token list", outcome{0, "NAME  ADMIN  WRITE  READ  CREATED\n", ""}},
-		{"token create --name agent --write telegraf --write logs/week", outcome{0, "SECRET\n", ""}},
+		{"token create --name agent --write telegraf --write logs/week", outcome{0, "SECRET\n",
+			strings.Replace(made, "DIR", "data", 1)}},
 		{"token create --name all --write * --read *", outcome{0, "SECRET\n", ""}},
 		{"token create --admin --name root", outcome{0, "SECRET\n", ""}},
-		{"token create --name elsewhere --admin --data-dir other", outcome{0, "SECRET\n", ""}},
+		{"token create --name elsewhere --admin --data-dir other", outcome{0, "SECRET\n",
+			strings.Replace(made, "DIR", "other", 1)}},
 		{"token list", outcome{0, "NAME   ADMIN  WRITE               READ  CREATED\n" +
 			"agent  -      logs/week,telegraf  -     TIME\n" +
 			"all    -      *                   *     TIME\n" +

@@ -32,7 +32,7 @@ var documents = []document{
 	{"README.md", []string{
 		`^HTTP/1\.1 204 No Content\r\n(?s:.*)\r\n\r\nweather,city=Oslo note="snow",temperature=-3\.5 1767225600000000000\n$`,
 		`^\{"max_bytes_per_second":0,"paused":true\}\n(batch \d+: 204\n)+batch \d+: 503\n$`,
-		`^HTTP/1\.1 503 Service Unavailable\r\n(?s:.*)\r\nRetry-After: [1-9]\d*\r\n(?s:.*)"cause":"l0_full",`,
+		`^HTTP/1\.1 503 Service Unavailable\r\n(?s:.*)\r\nRetry-After: [1-9]\d*\r\n(?s:.*)compaction is paused","cause":"l0_full",`,
 		`^204\n$`,
 		`^\{"version":.*"capacity_bytes":524288,.*"l0_full":[1-9]`,
 		`^\{"max_bytes_per_second":0,"paused":false\}\n(\{"error":.*\}\n)*204\n\{"points":\d+,"values":\d+\}\n$`,
