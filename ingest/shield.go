@@ -45,7 +45,7 @@ type shield struct {
 
 // cover copies a line into text and shields what InfluxDB takes in its names. It reports whether there was any.
 func (s *shield) cover(text []byte, line *lineSpan) bool {
-	if !bytes.ContainsFunc(text[line.start:line.end], isControl) {
+	if !holdsControl(text[line.start:line.end]) {
 		return false
 	}
 	*s = shield{text: s.text[:0]}
@@ -55,6 +55,10 @@ func (s *shield) cover(text []byte, line *lineSpan) bool {
 	}
 	text = text[:line.end]
 	for i := line.start; i < len(text) && s.count <= shieldsMax; {
+		i = s.copyOrdinary(text, i)
+		if i == len(text) {
+			break
+		}
 		switch c := text[i]; {
 		case len(quotes) > 0 && i == quotes[0]:
 			i = s.copyString(text, &quotes)
@@ -72,6 +76,37 @@ func (s *shield) cover(text []byte, line *lineSpan) bool {
 		}
 	}
 	return 0 < s.count && s.count <= shieldsMax
+}
+
+// holdsControl reports whether a text holds a control byte.
+func holdsControl(text []byte) bool {
+	for _, c := range text {
+		if isControl(rune(c)) {
+			return true
+		}
+	}
+	return false
+}
+
+// ordinary are the bytes that mean nothing, wherever they stand.
+var ordinary = func() (set [256]bool) {
+	for c := range set {
+		set[c] = !isControl(rune(c)) && strings.IndexByte("\\\",= "+shieldMark[:1], byte(c)) < 0
+	}
+	return set
+}()
+
+// copyOrdinary copies what means nothing, and returns where it ends.
+func (s *shield) copyOrdinary(text []byte, i int) int {
+	start := i
+	for i < len(text) && ordinary[text[i]] {
+		i++
+	}
+	if i > start {
+		s.text = append(s.text, text[start:i]...)
+		s.fresh = false
+	}
+	return i
 }
 
 // takes reports whether InfluxDB, of every version, takes a control byte that is not escaped in the current section. In
