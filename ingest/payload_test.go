@@ -101,6 +101,7 @@ func TestPayloadRoundTrip(t *testing.T) {
 		{"zstd", long, compressZstd, CodecZstd, CodecZstd, 60},
 		{"gzip of a short text", []byte("cpu v=1"), compressGzip, CodecGzip, CodecRaw, 1},
 		{"no codec", long, compressGzip, 0, CodecS2, 60},
+		{"control bytes", []byte("m\x01,a=\x00\\\nb,c\t=\x1b f\x7f=\"\x01\"\nm v=1"), nil, 0, CodecRaw, 2},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
