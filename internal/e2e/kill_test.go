@@ -58,7 +58,8 @@ func killAgainAndAgain(t *testing.T, settings ...string) *server {
 	}
 	s := launch(t, anyPort, dataDir, settings...)
 	s.awaitReady(t)
-	t.Logf("the last start replayed %d rows", s.status(t).Recovery.RowsReplayed)
+	t.Logf("the last start replayed %d rows, and has %d segments of level 1", s.status(t).Recovery.RowsReplayed,
+		len(s.files(t, "l1")))
 	sent.check(t, s)
 	s.seal(t)
 	stored := sent.check(t, s)
