@@ -14,7 +14,6 @@ const (
 	capacityMaxBytes   = 512 << 20
 	memtableMaxBytes   = 64 << 20
 	shardsMax          = 256 // the upper bound of the key shards
-	fewCPUs            = 4   // below this many, one frozen memtable per shard
 	connectionsMax     = 4096
 )
 
@@ -39,12 +38,6 @@ func (c Config) Effective(machine Machine) Config {
 	}
 	if c.Memtable.MaxBytes == 0 {
 		c.Memtable.MaxBytes = min(memtableMaxBytes, c.PageCache.CapacityBytes/int64(4*c.Shards))
-	}
-	if c.Memtable.FrozenMax == 0 {
-		c.Memtable.FrozenMax = 2
-		if machine.CPUs < fewCPUs {
-			c.Memtable.FrozenMax = 1
-		}
 	}
 	return c
 }

@@ -11,16 +11,16 @@ func TestEffective(t *testing.T) {
 		shards, frozen                  int
 		capacityMebibytes, memtableKibi int64
 	}{
-		{"small", Machine{CPUs: 2, MemoryBytes: 4 << 30}, nil, 2, 1, 512, 64 << 10},
+		{"small", Machine{CPUs: 2, MemoryBytes: 4 << 30}, nil, 2, 2, 512, 64 << 10},
 		{"large", Machine{CPUs: 16, MemoryBytes: 64 << 30}, nil, 16, 2, 512, 8 << 10},
 		{"more CPUs than shards can be", Machine{CPUs: 512, MemoryBytes: 64 << 30}, nil, 256, 2, 512, 512},
-		{"little memory", Machine{CPUs: 2, MemoryBytes: 1001 * mebibyte}, nil, 2, 1, 125, 125 << 10 / 8},
+		{"little memory", Machine{CPUs: 2, MemoryBytes: 1001 * mebibyte}, nil, 2, 2, 125, 125 << 10 / 8},
 		{"unknown memory", Machine{CPUs: 4}, nil, 4, 2, 512, 32 << 10},
 		{"settings win", Machine{CPUs: 2, MemoryBytes: 4 << 30},
 			[]string{"shards=1", "memtable.frozen_max=3", "page_cache.capacity=4MiB", "memtable.max_bytes=512KiB"},
 			1, 3, 4, 512},
 		{"derived from settings", Machine{CPUs: 2, MemoryBytes: 4 << 30},
-			[]string{"shards=4", "page_cache.capacity=64MiB"}, 4, 1, 64, 4 << 10},
+			[]string{"shards=4", "page_cache.capacity=64MiB"}, 4, 2, 64, 4 << 10},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
@@ -50,6 +50,19 @@ func TestConnectionsLeaveFiles(t *testing.T) {
 		}
 		if wrong := checkConnectionsLeaveFiles(&got, Machine{OpenFiles: files}); wrong != "" {
 			t.Errorf("%d files: %s", files, wrong)
+		}
+	}
+}
+
+// The defaults start on every machine with 448 MiB or more. One with less has to be told what to do without.
+func TestTheDefaultsFitSmallMachines(t *testing.T) {
+	for _, cpus := range []int{1, 2, 4, 64} {
+		for memory, starts := range map[int64]bool{416 << 20: false, 448 << 20: true, 1 << 30: true, 4 << 30: true} {
+			t.Chdir(t.TempDir())
+			_, err := Load(Source{}, Machine{CPUs: cpus, MemoryBytes: memory})
+			if (err == nil) != starts {
+				t.Errorf("%d CPUs and %s: got %v, want that it starts: %t", cpus, FormatBytes(memory), err, starts)
+			}
 		}
 	}
 }

@@ -107,8 +107,7 @@ var keys = []key{
 		change: "Shorter brings data into Parquet sooner, in more and smaller segments.",
 	},
 	{
-		path: "memtable.frozen_max", kind: kindCount, unit: "memtables", standard: "0", min: "1", max: "16",
-		zero: "1 below 4 CPUs, else 2",
+		path: "memtable.frozen_max", kind: kindCount, unit: "memtables", standard: "2", min: "1", max: "16",
 		about: "How many sealed memtables of one shard may wait for their flush. When that many wait, the shard's " +
 			"next seal is blocked.",
 		change: "Raise it where flushes come in bursts and memory is plentiful.",

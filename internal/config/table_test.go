@@ -145,7 +145,7 @@ func TestDefaults(t *testing.T) {
 			BodyTimeout: 10 * time.Second, MaxBodyBytes: 25_000_000, InFlightBytes: 256 << 20,
 		},
 		DataDir:   "./data",
-		Memtable:  Memtable{MaxRows: 1_000_000, MaxAge: time.Minute},
+		Memtable:  Memtable{MaxRows: 1_000_000, MaxAge: time.Minute, FrozenMax: 2},
 		PageCache: PageCache{SoftFraction: 0.75, PageBytes: 64 << 10},
 		Admission: Admission{
 			MaxWait: 2 * time.Second, RetryAfterMin: time.Second, RetryAfterMax: time.Minute, UnreadRefusalBytes: 64 << 10,
