@@ -215,6 +215,7 @@ func engineOptions(loaded *config.Loaded, logger *zap.Logger) shard.Options {
 		WAL:                      shard.WALOptions{FileBytes: c.WAL.FileBytes, MaxBytes: c.WAL.MaxBytes},
 		CompactionBytesPerSecond: c.Compaction.MaxBytesPerSecond,
 		DiskReserveBytes:         c.Disk.ReserveBytes,
+		ReadBytes:                c.HTTP.ReadBytes,
 		Retention:                c.Retention.Default,
 		Decode:                   ingest.DecodePayload,
 	}

@@ -15,6 +15,8 @@ type reply struct {
 	status int
 	header http.Header // beyond the usual
 	body   []byte      // JSON, unless header says otherwise
+	// release, if there is one, is called when the client has the answer, or is not waited for any longer.
+	release func()
 }
 
 // noContent answers a write whose every line is durable: exactly 204 and no body, which all clients take.

@@ -106,6 +106,7 @@ func describe(err error) failure {
 		method       *methodError
 		lines        *linesError
 		damage       *segment.CorruptionError
+		reads        *shard.ReadLimitError
 		other        interface{ StatusCode() int }
 	)
 	switch {
@@ -131,6 +132,8 @@ func describe(err error) failure {
 		return failure{
 			status: http.StatusMethodNotAllowed, reason: reasonRequest, message: err.Error(), allow: method.allow,
 		}
+	case errors.As(err, &reads):
+		return describeReadLimit(reads)
 	case errors.As(err, &other):
 		return failure{status: other.StatusCode(), reason: reasonRequest, message: err.Error()}
 	case errors.Is(err, shard.ErrDatabaseNotFound), errors.Is(err, shard.ErrMeasurementNotFound):
@@ -149,6 +152,19 @@ func describe(err error) failure {
 			status: http.StatusInternalServerError, reason: reasonInternal, internal: true,
 			message: "internal error; the log tells more under this answer's Request-Id",
 		}
+	}
+}
+
+// describeReadLimit tells a client to come back, or to ask for less if no wait would help.
+func describeReadLimit(err *shard.ReadLimitError) failure {
+	if err.RetryAfter == 0 {
+		return failure{
+			status: http.StatusBadRequest, reason: reasonRequest, message: "the answer is too large: " + err.Error(),
+		}
+	}
+	return failure{
+		status: http.StatusServiceUnavailable, reason: reasonReads, message: "refused for now: " + err.Error(),
+		retryAfter: err.RetryAfter,
 	}
 }
 

@@ -41,6 +41,7 @@ const (
 	reasonForbidden    = "forbidden"         // the token is not good for this
 	reasonTokens       = "tokens_unreadable" // nobody knows
 	reasonConnections  = "connections"       // there are too many
+	reasonReads        = "reads"             // they hold all the memory that they may
 )
 
 func outcomes() []string {
@@ -49,9 +50,9 @@ func outcomes() []string {
 		reasonInternal, reasonUnauthorized, reasonForbidden, reasonTokens)
 }
 
-// accessReasons are why requests of any kind are refused before their endpoint is asked.
+// accessReasons are why requests that are no writes are refused too.
 func accessReasons() []string {
-	return []string{reasonUnauthorized, reasonForbidden, reasonTokens, reasonConnections}
+	return []string{reasonUnauthorized, reasonForbidden, reasonTokens, reasonConnections, reasonReads}
 }
 
 // stageSeconds reach from a refusal without reading to a client's last patience.

@@ -51,6 +51,7 @@ func newEngineCollector(status func() shard.Status) *engineCollector {
 	c.metrics = append(c.metrics, admissionMetrics()...)
 	c.metrics = append(c.metrics, cacheMetrics()...)
 	c.metrics = append(c.metrics, compactionMetrics()...)
+	c.metrics = append(c.metrics, readMetrics()...)
 	c.shards = shardMetrics()
 	return c
 }
@@ -123,6 +124,15 @@ func admissionMetrics() []engineMetric {
 			func(s *shard.Status) float64 { return float64(s.Admission.Waiting) }),
 		metric("lineweir_to_return", "Refused batches that keep their place in the line for a while.", gauge,
 			func(s *shard.Status) float64 { return float64(s.Admission.ToReturn) }),
+	}
+}
+
+func readMetrics() []engineMetric {
+	return []engineMetric{
+		metric("lineweir_read_bytes", "Memory of the scans and statements that run.", gauge,
+			func(s *shard.Status) float64 { return float64(s.Reads.Bytes) }),
+		metric("lineweir_read_max_bytes", "What lineweir_read_bytes never exceeds.", gauge,
+			func(s *shard.Status) float64 { return float64(s.Reads.MaxBytes) }),
 	}
 }
 

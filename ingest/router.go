@@ -129,6 +129,9 @@ func (h *Handler) answer(s shape, e endpoint, w http.ResponseWriter, r *http.Req
 	tracked := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 	result, err := protect(e, tracked, r)
 	if err == nil {
+		if result.release != nil {
+			defer result.release()
+		}
 		send(tracked, result)
 		return nil
 	}

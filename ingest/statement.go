@@ -59,10 +59,13 @@ type queryRun struct {
 	method    string
 	database  string // for statements that name none
 	bytesLeft int    // of queryAnswerBytesMax
+	read      *shard.Read
+	needBytes int64 // memory of what is listed
+	tookBytes int64 // of the read, for that
 }
 
 // query answers the statements of q, one after the other. After one that failed the others are not executed.
-func (h *Handler) query(w http.ResponseWriter, r *http.Request) (reply, error) {
+func (h *Handler) query(w http.ResponseWriter, r *http.Request) (answer reply, err error) {
 	memory := claim{budget: h.budget}
 	defer memory.release()
 	if err := h.readForm(w, r, &memory); err != nil {
@@ -85,24 +88,45 @@ func (h *Handler) query(w http.ResponseWriter, r *http.Request) (reply, error) {
 	}
 	run := &queryRun{
 		engine: h.engine, ctx: r.Context(), rights: rights, method: r.Method, database: database,
-		bytesLeft: queryAnswerBytesMax,
+		bytesLeft: queryAnswerBytesMax, read: h.engine.BeginRead(),
 	}
-	body := struct {
+	defer func() {
+		if answer.release == nil {
+			run.read.Release()
+		}
+	}()
+	results, err := run.results(statements)
+	if err != nil {
+		return reply{}, err
+	}
+	answer, err = jsonReply(http.StatusOK, struct {
 		Results []statementResult `json:"results"`
-	}{Results: []statementResult{}}
+	}{results})
+	if err != nil {
+		return reply{}, err
+	}
+	run.keep(answer.body)
+	answer.release = run.read.Release
+	return answer, nil
+}
+
+// results executes the statements.
+func (q *queryRun) results(statements influxql.Statements) ([]statementResult, error) {
+	results := make([]statementResult, 0, len(statements))
 	failed := false
 	for id, statement := range statements {
 		result := statementResult{Error: "not executed"}
 		if !failed {
-			if result, err = run.result(statement); err != nil {
-				return reply{}, err
+			var err error
+			if result, err = q.result(statement); err != nil {
+				return nil, err
 			}
 		}
 		failed = failed || result.Error != ""
 		result.ID = id
-		body.Results = append(body.Results, result)
+		results = append(results, result)
 	}
-	return jsonReply(http.StatusOK, body)
+	return results, nil
 }
 
 // parseStatements parses the text of a query. Its errors are *requestError.
@@ -244,17 +268,49 @@ func (q *queryRun) scanURL(s *influxql.SelectStatement) string {
 	return "/api/scan?db=" + url.QueryEscape(database) + "&measurement=" + url.QueryEscape(measurement)
 }
 
-// take counts what a statement lists.
+// take counts what a statement lists, and the memory that it takes until it is sent.
 func (q *queryRun) take(texts ...string) error {
 	for _, text := range texts {
 		q.bytesLeft -= len(text) + listedBytes
+		q.needBytes += listedMemory(text)
 	}
 	if q.bytesLeft < 0 {
 		return badRequest("the answer would be longer than %d bytes; narrow it with FROM, WHERE or LIMIT",
 			queryAnswerBytesMax)
 	}
+	if q.needBytes <= q.tookBytes {
+		return nil
+	}
+	grown := max(q.needBytes-q.tookBytes, listedStepBytes)
+	if err := q.read.Grow(grown); err != nil {
+		return err
+	}
+	q.tookBytes += grown
 	return nil
 }
 
-// listedBytes is about what a text takes in an answer beside itself.
-const listedBytes = 8
+// giveBack takes back what take has counted of a text that is not listed after all. The memory stays counted: it may be
+// needed again.
+func (q *queryRun) giveBack(text string) {
+	q.bytesLeft += len(text) + listedBytes
+	q.needBytes -= listedMemory(text)
+}
+
+// keep lets go of all memory but that of the answer.
+func (q *queryRun) keep(body []byte) {
+	if surplus := q.tookBytes - int64(cap(body)); surplus > 0 {
+		q.read.Shrink(surplus)
+	}
+}
+
+const (
+	// listedBytes is about what a text takes in an answer beside itself.
+	listedBytes = 8
+	// listedTextBytes and listedTextCopies are what a text takes in memory, when it is found, sorted, put into a table and
+	// encoded (TestWhatAListingTakes).
+	listedTextBytes, listedTextCopies = 160, 6
+	// listedStepBytes is how much memory is counted at once.
+	listedStepBytes = 256 << 10
+)
+
+func listedMemory(text string) int64 { return listedTextBytes + listedTextCopies*int64(len(text)) }

@@ -33,8 +33,9 @@ func FuzzStatements(f *testing.F) {
 		}
 		run := &queryRun{
 			engine: h.engine, ctx: t.Context(), rights: auth.Anyone(), method: "GET", database: "d",
-			bytesLeft: queryAnswerBytesMax,
+			bytesLeft: queryAnswerBytesMax, read: h.engine.BeginRead(),
 		}
+		defer run.read.Release()
 		for _, statement := range statements {
 			if changes(statement) {
 				continue

@@ -25,7 +25,7 @@ func (q *queryRun) visit(target statementTarget, f *filter, fn func(seriesKey []
 		return err
 	}
 	selected := shard.Query{Database: target.database, Measurement: target.measurement, Selection: f.selection}
-	err = q.engine.VisitSeries(q.ctx, selected, func(seriesKey []byte) error {
+	err = q.engine.VisitSeries(q.ctx, selected, q.read, func(seriesKey []byte) error {
 		if !f.matches(seriesKey) {
 			return nil
 		}
@@ -207,7 +207,7 @@ func (l *listing) add(text string) {
 func (l *listing) keep(count int) {
 	for _, text := range slices.Sorted(maps.Keys(l.found))[count:] {
 		delete(l.found, text)
-		l.run.bytesLeft += len(text) + listedBytes
+		l.run.giveBack(text)
 	}
 }
 

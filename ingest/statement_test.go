@@ -184,7 +184,10 @@ func TestShowDatabasesByRights(t *testing.T) {
 	rights := &auth.Rights{
 		Read: auth.Databases{Names: []string{"a", "c/week"}}, Write: auth.Databases{Names: []string{"b"}},
 	}
-	run := &queryRun{engine: h.engine, ctx: t.Context(), rights: rights, bytesLeft: queryAnswerBytesMax}
+	run := &queryRun{
+		engine: h.engine, ctx: t.Context(), rights: rights, bytesLeft: queryAnswerBytesMax, read: h.engine.BeginRead(),
+	}
+	defer run.read.Release()
 	series, err := run.showDatabases()
 	if err != nil {
 		t.Fatal(err)
@@ -273,7 +276,11 @@ func TestAListingIsBounded(t *testing.T) {
 		fmt.Fprintf(&lines, "m,t=%04d%s v=1i 1\n", 9999-i, value)
 	}
 	write(t, h, "d", lines.String())
-	run := &queryRun{engine: h.engine, ctx: t.Context(), rights: auth.Anyone(), database: "d", bytesLeft: 3 << 20}
+	run := &queryRun{
+		engine: h.engine, ctx: t.Context(), rights: auth.Anyone(), database: "d", bytesLeft: 3 << 20,
+		read: h.engine.BeginRead(),
+	}
+	defer run.read.Release()
 	statements, err := parseStatements("SHOW SERIES")
 	if err != nil {
 		t.Fatal(err)

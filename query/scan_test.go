@@ -307,6 +307,28 @@ func TestStalledClientIsCutOff(t *testing.T) {
 	<-source.closed
 }
 
+// TestAScanThatPanicsIsClosed lets a source panic before the first byte, and after it.
+func TestAScanThatPanicsIsClosed(t *testing.T) {
+	for _, blocks := range [][]*segment.Block{nil, {wide()}} {
+		source := newSource(nil, blocks...)
+		source.before = func() {
+			if len(source.blocks) == 0 {
+				panic("a bug")
+			}
+		}
+		func() {
+			defer func() {
+				if value := recover(); value != "a bug" {
+					t.Errorf("got %v, want the panic", value)
+				}
+			}()
+			_, err := get(t, &fakeStore{source: source}, "db=d&measurement=m")
+			t.Errorf("got %v, want a panic", err)
+		}()
+		<-source.closed
+	}
+}
+
 func TestScanEndsWithTheRequest(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	source := newSource(nil, awkward()...)

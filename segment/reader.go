@@ -45,6 +45,7 @@ type groupMeta struct {
 type chunkMeta struct {
 	file             *parquet.FileColumnChunk
 	offset           int64 // of the first page
+	sizeBytes        int64 // of all pages, decompressed
 	nulls            int64
 	bounds                  // of numbers
 	textMin, textMax []byte // of tags; nil: unknown
@@ -182,7 +183,9 @@ func (f *File) parseGroup(from *format.RowGroup, open parquet.RowGroup) (groupMe
 
 func parseChunk(from *format.ColumnChunk, kind Kind, rows int64) (chunkMeta, error) {
 	meta := &from.MetaData
-	chunk := chunkMeta{offset: meta.DataPageOffset, nulls: meta.Statistics.NullCount}
+	chunk := chunkMeta{
+		offset: meta.DataPageOffset, sizeBytes: meta.TotalUncompressedSize, nulls: meta.Statistics.NullCount,
+	}
 	if meta.Type != physicalType(kind) || meta.NumValues != rows || chunk.nulls < 0 || chunk.nulls > rows {
 		return chunk, fmt.Errorf("%d values of type %v, %d nulls", meta.NumValues, meta.Type, chunk.nulls)
 	}

@@ -13,7 +13,9 @@ var errClosed = errors.New("read of a closed scan")
 
 // Scan returns the selected rows in order. The Source reads from the reader given to OpenFile, page by page, so its
 // memory does not depend on the size of the file. Its errors are *CorruptionError unless reading itself failed.
-func (f *File) Scan(sel Selection) Source {
+func (f *File) Scan(sel Selection) Source { return f.scan(sel) }
+
+func (f *File) scan(sel Selection) *scan {
 	s := &scan{file: f, sel: sel}
 	for i, name := range f.info.Tags {
 		s.tags = append(s.tags, tagScan{column: 1 + i, tagCursor: tagCursor{prefix: tagPrefix(name)}})

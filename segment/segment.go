@@ -59,7 +59,16 @@ func (sg *Segment) scan(sel Selection, keysOnly bool) (Source, error) {
 	if keysOnly {
 		opened.info.Fields = nil
 	}
-	return &fileSource{Source: opened.Scan(sel), file: file}, nil
+	source := opened.scan(sel)
+	return &fileSource{Source: source, file: file, memoryBytes: source.memoryBytes()}, nil
+}
+
+// MemoryBytes returns about what a Source of a Segment takes until it is closed. It is 0 for other Sources.
+func MemoryBytes(source Source) int64 {
+	if file, ok := source.(*fileSource); ok {
+		return file.memoryBytes
+	}
+	return 0
 }
 
 // checkIdentity refuses a whole file that is not the one that the manifest names.
@@ -85,7 +94,8 @@ func (s *Store) path(m *Meta) string { return filepath.Join(s.options.Dir, segme
 // fileSource closes the file behind a scan with it.
 type fileSource struct {
 	Source
-	file io.Closer
+	file        io.Closer
+	memoryBytes int64
 }
 
 func (s *fileSource) Close() error { return errors.Join(s.Source.Close(), s.file.Close()) }

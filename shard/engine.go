@@ -48,6 +48,7 @@ type Engine struct {
 	background background
 	ddl        ddl
 	retention  *retention
+	reads      reads
 	offline    bool // see OpenOffline
 	removal    struct{ log, segments *removalLock }
 
@@ -83,6 +84,7 @@ func Open(o Options) (*Engine, error) {
 	}
 	e := &Engine{options: o, logger: o.Logger, schema: newSchema(), admission: newAdmission()}
 	e.retention = newRetention(o.Retention)
+	e.reads.limitBytes = o.ReadBytes
 	e.background.kicks, e.state.failed = make(chan struct{}, 1), make(chan struct{})
 	e.state.free.Store(math.MaxInt64) // until the first look
 	if err := o.FS.MkdirAll(o.DataDir, 0o755); err != nil {

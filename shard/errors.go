@@ -93,6 +93,23 @@ var (
 	ErrRetentionConflict = errors.New("the database exists and keeps its points for another time")
 )
 
+// ReadLimitError refuses a read, because all reads together would take more memory than they may.
+type ReadLimitError struct {
+	NeedBytes  int64 // of this read, as far as it got
+	UsedBytes  int64 // of all reads that run
+	LimitBytes int64
+	RetryAfter time.Duration // 0: the read would be refused if it were alone
+}
+
+func (e *ReadLimitError) Error() string {
+	if e.RetryAfter == 0 {
+		return fmt.Sprintf("it needs at least %d bytes of memory, more than the %d that http.read_bytes allows for all "+
+			"reads: ask for less at once, a shorter time or fewer fields", e.NeedBytes, e.LimitBytes)
+	}
+	return fmt.Sprintf("the reads that run hold %d of the %d bytes of memory that http.read_bytes allows", e.UsedBytes,
+		e.LimitBytes)
+}
+
 // Errors of reading.
 var (
 	ErrDatabaseNotFound    = errors.New("database not found")

@@ -25,6 +25,7 @@ type Options struct {
 
 	CompactionBytesPerSecond int64 // 0: no limit
 	DiskReserveBytes         int64 // free space below which writes are refused
+	ReadBytes                int64 // memory that all reads may take together; 0: no limit
 
 	// Retention is how long databases keep their points that have no retention of their own; 0: for ever.
 	Retention time.Duration
@@ -84,6 +85,7 @@ func (o *Options) Validate() error {
 			"FS, DataDir, Logger and Decode are needed"),
 		require(o.Retention == 0 || o.Retention >= RetentionMin,
 			"retention is %s, must be 0 or at least %s", o.Retention, RetentionMin),
+		require(o.ReadBytes >= 0, "http.read_bytes is %d, must not be negative", o.ReadBytes),
 		require(o.Shards >= 1, "shards is %d, must be at least 1", o.Shards),
 		require(o.Memtable.MaxBytes > 0 && o.Memtable.MaxRows > 0 && o.Memtable.FrozenMax > 0 && o.Memtable.MaxAge > 0,
 			"memtable limits must be above 0, are %+v", o.Memtable),

@@ -18,7 +18,7 @@ type Query struct {
 
 // Scan returns the selected rows by series key and time, with the newest write winning per (series, time, field), as
 // they are at the call. The caller closes the source, which ends early when ctx does. Errors: ErrDatabaseNotFound,
-// ErrMeasurementNotFound, or what is wrong with a segment.
+// ErrMeasurementNotFound, a *ReadLimitError, or what is wrong with a segment.
 func (e *Engine) Scan(ctx context.Context, q Query) (*Rows, error) {
 	if err := e.readable(); err != nil {
 		return nil, err
@@ -27,21 +27,46 @@ func (e *Engine) Scan(ctx context.Context, q Query) (*Rows, error) {
 	if err != nil {
 		return nil, err
 	}
-	sources := make([]segment.Source, 0, len(pinned.snapshots)+len(pinned.segments))
-	for _, s := range pinned.snapshots {
-		sources = append(sources, s.source(q.Selection))
+	source := &scan{ctx: ctx, view: pinned.view, read: e.BeginRead()}
+	sources, err := pinned.sources(q.Selection, source.read)
+	source.Source = segment.Merge(sources)
+	if err != nil {
+		return nil, errors.Join(err, source.Close())
 	}
-	for _, s := range pinned.segments {
-		source, err := s.Scan(q.Selection)
+	return &Rows{Source: source, Columns: pinned.columns.sorted()}, nil
+}
+
+// sources opens all that is pinned, newest first, as far as there is memory for it. Beside an error, those that are
+// open are the caller's to close.
+func (p *pinned) sources(sel segment.Selection, read *Read) ([]segment.Source, error) {
+	fields := len(p.columns)
+	if sel.Fields != nil {
+		fields = len(sel.Fields)
+	}
+	if err := read.Grow(readBaseBytes + blockBytes(fields)); err != nil { // a block where sources overlap
+		return nil, err
+	}
+	sources := make([]segment.Source, 0, len(p.snapshots)+len(p.segments))
+	for _, s := range p.snapshots {
+		if err := read.pin(s); err != nil {
+			return sources, err
+		}
+		if err := read.Grow(s.sourceBytes(fields)); err != nil {
+			return sources, err
+		}
+		sources = append(sources, s.source(sel))
+	}
+	for _, s := range p.segments {
+		source, err := s.Scan(sel)
 		if err != nil {
-			err = errors.Join(err, closeAll(sources))
-			pinned.view.Release()
-			return nil, err
+			return sources, err
 		}
 		sources = append(sources, source)
+		if err := read.Grow(segment.MemoryBytes(source)); err != nil {
+			return sources, err
+		}
 	}
-	source := &scan{ctx: ctx, view: pinned.view, Source: segment.Merge(sources)}
-	return &Rows{Source: source, Columns: pinned.columns.sorted()}, nil
+	return sources, nil
 }
 
 // readable refuses reads before the replay is over and after the end.
@@ -104,25 +129,18 @@ func (c *FlushController) snapshots(key tableKey, dropped uint64) []*tableSnapsh
 	return snapshots
 }
 
-func closeAll(sources []segment.Source) error {
-	var errs []error
-	for _, s := range sources {
-		errs = append(errs, s.Close())
-	}
-	return errors.Join(errs...)
-}
-
 // Rows are what a scan yields.
 type Rows struct {
 	segment.Source
 	Columns []segment.ColumnDef // all that the rows may have, tags and fields, by name
 }
 
-// scan holds the view that its sources read.
+// scan holds the view that its sources read, and what they take.
 type scan struct {
 	segment.Source
 	ctx  context.Context
 	view *segment.View
+	read *Read
 }
 
 func (s *scan) Next() (*segment.Block, error) {
@@ -135,6 +153,7 @@ func (s *scan) Next() (*segment.Block, error) {
 func (s *scan) Close() error {
 	err := s.Source.Close()
 	s.view.Release()
+	s.read.Release()
 	return err
 }
 

@@ -17,6 +17,9 @@ type tableSnapshot struct {
 	runs      []sequenceRun
 	fields    []tableField
 	tags      []string
+
+	pin         *pin  // of the table
+	memoryBytes int64 // what the table took
 }
 
 // source yields the selected rows by series and time, with the newest write winning per (series, time, field), where
@@ -305,7 +308,7 @@ type fieldReader struct {
 // proportion to the values.
 func newFieldReader(f *tableField, rows int) fieldReader {
 	r := fieldReader{field: f}
-	if f.sparse && 4*f.len() >= rows {
+	if f.keepsPlaces(rows) {
 		r.positions = make([]uint32, rows)
 		for i := range uint32(f.len()) {
 			r.positions[f.rows.at(i)] = i + 1
@@ -313,6 +316,9 @@ func newFieldReader(f *tableField, rows int) fieldReader {
 	}
 	return r
 }
+
+// keepsPlaces tells whether a reader of the field notes the place of its value for every row.
+func (f *tableField) keepsPlaces(rows int) bool { return f.sparse && 4*f.len() >= rows }
 
 func (r *fieldReader) position(row uint32) (uint32, bool) {
 	switch {

@@ -17,6 +17,7 @@ type Status struct {
 	Admission AdmissionStatus `json:"admission"`
 	Cache     CacheStatus     `json:"page_cache"`
 	Drain     DrainStatus     `json:"compaction"`
+	Reads     ReadsStatus     `json:"reads"`
 }
 
 // TierStatus is the ledger of the L0 tier.
@@ -150,6 +151,7 @@ func (e *Engine) Status() Status {
 		},
 	}
 	s.Drain = e.drainStatus(&s.Tier)
+	s.Reads = e.reads.status()
 	floors := e.store.Floors()
 	for i, shard := range e.allShards() {
 		status := e.shardStatus(shard)

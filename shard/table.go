@@ -22,6 +22,7 @@ type table struct {
 	tags      map[string]struct{}
 	keyBytes  int64    // of all series
 	seriesIDs []uint32 // scratch of insert
+	pin       *pin     // by the reads that hold snapshots of it
 }
 
 // sequenceRun is a number of rows that one commit brought; it ends where the next one starts.
@@ -43,7 +44,7 @@ type tableField struct {
 func (f *tableField) len() int { return f.numbers.length + f.strings.length }
 
 func newTable(after uint64) *table {
-	return &table{after: after, index: map[string]int32{}, tags: map[string]struct{}{}}
+	return &table{after: after, index: map[string]int32{}, tags: map[string]struct{}{}, pin: new(pin)}
 }
 
 // insert appends the rows of a batch's table and adds what they take to u.
@@ -148,6 +149,7 @@ func (t *table) snapshot() *tableSnapshot {
 	s := &tableSnapshot{
 		keys: t.series.keys.snapshot(), rowSeries: t.rowSeries.snapshot(), times: t.times.snapshot(),
 		runs: slices.Clone(t.runs), fields: make([]tableField, len(t.fields)), tags: slices.Sorted(maps.Keys(t.tags)),
+		pin: t.pin, memoryBytes: t.used.memoryBytes,
 	}
 	for i, f := range t.fields {
 		f.rows, f.numbers, f.strings = f.rows.snapshot(), f.numbers.snapshot(), f.strings.snapshot()

@@ -3,6 +3,7 @@ package shard
 import (
 	"bytes"
 	"context"
+	"errors"
 
 	"lineweir/segment"
 )
@@ -10,8 +11,8 @@ import (
 // VisitSeries calls fn for the key of every series of a measurement that has a selected row; one that several tiers
 // hold comes several times, in no order. The selection's fields don't count, and none is read. Segments are read one
 // after the other. The key is valid during the call, whose error ends the visit. Errors: ErrDatabaseNotFound,
-// ErrMeasurementNotFound, or what is wrong with a segment.
-func (e *Engine) VisitSeries(ctx context.Context, q Query, fn func(seriesKey []byte) error) error {
+// ErrMeasurementNotFound, a *ReadLimitError, or what is wrong with a segment.
+func (e *Engine) VisitSeries(ctx context.Context, q Query, read *Read, fn func(seriesKey []byte) error) error {
 	if err := e.readable(); err != nil {
 		return err
 	}
@@ -20,21 +21,41 @@ func (e *Engine) VisitSeries(ctx context.Context, q Query, fn func(seriesKey []b
 		return err
 	}
 	defer pinned.view.Release()
+	if err := read.Grow(readBaseBytes); err != nil {
+		return err
+	}
+	defer read.Shrink(readBaseBytes)
+	defer read.letGo(len(read.tables))
 	for _, s := range pinned.snapshots {
+		if err := read.pin(s); err != nil {
+			return err
+		}
 		if err := s.visitSeries(q.Selection, fn); err != nil {
 			return err
 		}
 	}
 	for _, s := range pinned.segments {
-		source, err := s.ScanKeys(q.Selection)
-		if err != nil {
-			return err
-		}
-		if err := visitKeys(ctx, source, fn); err != nil {
+		if err := visitSegment(ctx, s, q.Selection, read, fn); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// visitSegment visits the series of one segment, if there is memory for it.
+func visitSegment(
+	ctx context.Context, s *segment.Segment, sel segment.Selection, read *Read, fn func(seriesKey []byte) error,
+) error {
+	source, err := s.ScanKeys(sel)
+	if err != nil {
+		return err
+	}
+	sizeBytes := segment.MemoryBytes(source)
+	if err := read.Grow(sizeBytes); err != nil {
+		return errors.Join(err, source.Close())
+	}
+	defer read.Shrink(sizeBytes)
+	return visitKeys(ctx, source, fn)
 }
 
 // visitKeys calls fn for each key of a source, once, and closes it.

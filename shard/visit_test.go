@@ -19,7 +19,9 @@ import (
 func seriesOf(t *testing.T, e *Engine, q Query) map[string]int {
 	t.Helper()
 	found := map[string]int{}
-	err := e.VisitSeries(context.Background(), q, func(key []byte) error {
+	read := e.BeginRead()
+	defer read.Release()
+	err := e.VisitSeries(context.Background(), q, read, func(key []byte) error {
 		segment.EachTag(key, func(_, value []byte) { found[string(value)]++ })
 		return nil
 	})
@@ -75,14 +77,16 @@ func TestSeriesOfAllTiersAreVisited(t *testing.T) {
 	}
 	stop := errors.New("stop")
 	calls := 0
-	err := e.VisitSeries(context.Background(), Query{Database: "db", Measurement: "m", Selection: everything()},
+	read := e.BeginRead()
+	defer read.Release()
+	err := e.VisitSeries(context.Background(), Query{Database: "db", Measurement: "m", Selection: everything()}, read,
 		func([]byte) error { calls++; return stop })
 	if !errors.Is(err, stop) || calls != 1 {
 		t.Errorf("%d calls and error %v after the first was to be the last", calls, err)
 	}
 	mustDrop(t, e, "db", "m")
 	none := func([]byte) error { return fmt.Errorf("a series is left") }
-	err = e.VisitSeries(context.Background(), Query{Database: "db", Measurement: "m", Selection: everything()}, none)
+	err = e.VisitSeries(context.Background(), Query{Database: "db", Measurement: "m", Selection: everything()}, read, none)
 	if !errors.Is(err, ErrMeasurementNotFound) {
 		t.Errorf("after the drop: %v", err)
 	}

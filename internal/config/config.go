@@ -29,6 +29,7 @@ type HTTP struct {
 	MaxConnections    int           `koanf:"max_connections"`
 	MaxBodyBytes      int64         `koanf:"max_body_bytes"`
 	InFlightBytes     int64         `koanf:"in_flight_bytes"`
+	ReadBytes         int64         `koanf:"read_bytes"`
 	TLSCert           string        `koanf:"tls_cert"` // "" for none
 	TLSKey            string        `koanf:"tls_key"`  // "" for none
 }

@@ -36,13 +36,17 @@ func (c Config) Effective(machine Machine) Config {
 	if c.PageCache.CapacityBytes == 0 {
 		c.PageCache.CapacityBytes = defaultCapacity(machine)
 	}
+	if c.HTTP.ReadBytes == 0 {
+		c.HTTP.ReadBytes = defaultCapacity(machine)
+	}
 	if c.Memtable.MaxBytes == 0 {
 		c.Memtable.MaxBytes = min(memtableMaxBytes, c.PageCache.CapacityBytes/int64(4*c.Shards))
 	}
 	return c
 }
 
-// defaultCapacity is rounded down to whole MiB, so that it reads well in status and logs.
+// defaultCapacity is that of the page cache, and what reads may take beside it, in whole MiB, so that it reads well in
+// status and logs.
 func defaultCapacity(machine Machine) int64 {
 	memory := machine.MemoryBytes
 	if memory == 0 {

@@ -35,6 +35,9 @@ func TestEffective(t *testing.T) {
 				t.Errorf("got %d shards, %d frozen, capacity %s, memtable %s", got.Shards, got.Memtable.FrozenMax,
 					FormatBytes(got.PageCache.CapacityBytes), FormatBytes(got.Memtable.MaxBytes))
 			}
+			if want := defaultCapacity(test.machine); got.HTTP.ReadBytes != want {
+				t.Errorf("reads may take %s, want %s", FormatBytes(got.HTTP.ReadBytes), FormatBytes(want))
+			}
 			if again := got.Effective(test.machine); again != got {
 				t.Errorf("resolving twice changes %+v to %+v", got, again)
 			}

@@ -29,8 +29,8 @@ var rules = []rule{
 	{[]string{"admission.max_wait", "shutdown.timeout"}, checkWaitEndsInShutdown},
 	{[]string{"limits.measurements_per_batch", "limits.measurements_per_memtable"}, checkMeasurements},
 	{[]string{
-		"http.in_flight_bytes", "http.max_connections", "page_cache.capacity", "memtable.max_bytes", "memtable.frozen_max",
-		"shards",
+		"http.in_flight_bytes", "http.read_bytes", "http.max_connections", "page_cache.capacity", "memtable.max_bytes",
+		"memtable.frozen_max", "shards",
 	}, checkMemory},
 }
 
@@ -176,14 +176,14 @@ func checkMemory(c *Config, machine Machine) string {
 	const connectionBytes = 20 << 10 // without TLS
 	connections := int64(c.HTTP.MaxConnections) * connectionBytes
 	memtables := int64(c.Shards) * c.Memtable.MaxBytes * int64(1+c.Memtable.FrozenMax)
-	together := c.HTTP.InFlightBytes + connections + c.PageCache.CapacityBytes + memtables
+	together := c.HTTP.InFlightBytes + c.HTTP.ReadBytes + connections + c.PageCache.CapacityBytes + memtables
 	if machine.MemoryBytes == 0 || together <= machine.MemoryBytes {
 		return ""
 	}
-	return fmt.Sprintf("http.in_flight_bytes %s, page_cache.capacity %s, the connections' %s (http.max_connections %d "+
-		"* %s) and the memtables' %s (%d shards * memtable.max_bytes %s * (1 + memtable.frozen_max %d)) are together "+
-		"more than the memory, %s",
-		FormatBytes(c.HTTP.InFlightBytes), FormatBytes(c.PageCache.CapacityBytes), FormatBytes(connections),
+	return fmt.Sprintf("http.in_flight_bytes %s, http.read_bytes %s, page_cache.capacity %s, the connections' %s "+
+		"(http.max_connections %d * %s) and the memtables' %s (%d shards * memtable.max_bytes %s * (1 + "+
+		"memtable.frozen_max %d)) are together more than the memory, %s", FormatBytes(c.HTTP.InFlightBytes),
+		FormatBytes(c.HTTP.ReadBytes), FormatBytes(c.PageCache.CapacityBytes), FormatBytes(connections),
 		c.HTTP.MaxConnections, FormatBytes(connectionBytes), FormatBytes(memtables),
 		c.Shards, FormatBytes(c.Memtable.MaxBytes), c.Memtable.FrozenMax, FormatBytes(machine.MemoryBytes))
 }

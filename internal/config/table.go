@@ -65,6 +65,14 @@ var keys = []key{
 		change: "Raise it for many concurrent large batches; lower it on a small machine.",
 	},
 	{
+		path: "http.read_bytes", kind: kindBytes, unit: "bytes", standard: "0", min: "1MiB", max: "1024GiB",
+		zero: "the smaller of 512MiB and an eighth of the memory",
+		about: "The memory that all scans and SHOW statements may take together; no write takes any of it. One that finds " +
+			"no room is answered 503 with the cause reads, one that needs more alone 400.",
+		change: "Raise it for scans over the files of many days at once, each of which takes about 0.2MiB for each column, " +
+			"or for many scans at once.",
+	},
+	{
 		path: "http.tls_cert", kind: kindFile, unit: "path", standard: "none",
 		about: "The certificate of the server with its chain, PEM. With it the server speaks TLS alone, and HTTP/2 as " +
 			"well. It is read again when the file changes.",
