@@ -36,17 +36,27 @@ func (c Config) Effective(machine Machine) Config {
 	if c.PageCache.CapacityBytes == 0 {
 		c.PageCache.CapacityBytes = defaultCapacity(machine)
 	}
-	if c.HTTP.ReadBytes == 0 {
-		c.HTTP.ReadBytes = defaultCapacity(machine)
-	}
 	if c.Memtable.MaxBytes == 0 {
 		c.Memtable.MaxBytes = min(memtableMaxBytes, c.PageCache.CapacityBytes/int64(4*c.Shards))
+	}
+	if c.HTTP.ReadBytes == 0 {
+		c.HTTP.ReadBytes = defaultReads(&c, machine)
 	}
 	return c
 }
 
-// defaultCapacity is that of the page cache, and what reads may take beside it, in whole MiB, so that it reads well in
-// status and logs.
+// defaultReads is as much as the page cache has by default, or on a small machine what the other bounds leave, in whole
+// MiB.
+func defaultReads(c *Config, machine Machine) int64 {
+	const mebibyte = 1 << 20
+	standard := defaultCapacity(machine)
+	if machine.MemoryBytes == 0 {
+		return standard
+	}
+	return max(mebibyte, min(standard, (machine.MemoryBytes-boundedBytes(c))/mebibyte*mebibyte))
+}
+
+// defaultCapacity is rounded down to whole MiB, so that it reads well in status and logs.
 func defaultCapacity(machine Machine) int64 {
 	memory := machine.MemoryBytes
 	if memory == 0 {

@@ -57,6 +57,15 @@ func TestConnectionsLeaveFiles(t *testing.T) {
 	}
 }
 
+func TestReadsHaveWhatIsLeft(t *testing.T) {
+	for memory, want := range map[int64]int64{416: 1, 448: 14, 480: 39, 512: 64, 4096: 512, 65536: 512} {
+		got := Default().Effective(Machine{CPUs: 2, MemoryBytes: memory << 20}).HTTP.ReadBytes
+		if got != want<<20 {
+			t.Errorf("%d MiB: reads have %s, want %d MiB", memory, FormatBytes(got), want)
+		}
+	}
+}
+
 // The defaults start on every machine with 448 MiB or more. One with less has to be told what to do without.
 func TestTheDefaultsFitSmallMachines(t *testing.T) {
 	for _, cpus := range []int{1, 2, 4, 64} {

@@ -171,12 +171,23 @@ func checkMeasurements(c *Config, _ Machine) string {
 		c.Limits.MeasurementsPerBatch, c.Limits.MeasurementsPerMemtable)
 }
 
+const connectionBytes = 20 << 10 // without TLS
+
+// memtablesBytes is what all memtables take when they are full.
+func memtablesBytes(c *Config) int64 {
+	return int64(c.Shards) * c.Memtable.MaxBytes * int64(1+c.Memtable.FrozenMax)
+}
+
+// boundedBytes adds up what is sure to be taken under full load, beside reads.
+func boundedBytes(c *Config) int64 {
+	connections := int64(c.HTTP.MaxConnections) * connectionBytes
+	return c.HTTP.InFlightBytes + connections + c.PageCache.CapacityBytes + memtablesBytes(c)
+}
+
 // checkMemory adds up what is sure to be taken under full load.
 func checkMemory(c *Config, machine Machine) string {
-	const connectionBytes = 20 << 10 // without TLS
-	connections := int64(c.HTTP.MaxConnections) * connectionBytes
-	memtables := int64(c.Shards) * c.Memtable.MaxBytes * int64(1+c.Memtable.FrozenMax)
-	together := c.HTTP.InFlightBytes + c.HTTP.ReadBytes + connections + c.PageCache.CapacityBytes + memtables
+	connections, memtables := int64(c.HTTP.MaxConnections)*connectionBytes, memtablesBytes(c)
+	together := boundedBytes(c) + c.HTTP.ReadBytes
 	if machine.MemoryBytes == 0 || together <= machine.MemoryBytes {
 		return ""
 	}

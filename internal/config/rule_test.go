@@ -98,7 +98,7 @@ func TestRules(t *testing.T) {
 			name:   "memory",
 			holds:  []string{"http.in_flight_bytes=126GiB"},
 			breaks: []string{"http.in_flight_bytes=128GiB"},
-			problem: []string{"http.in_flight_bytes 128GiB, http.read_bytes 512MiB, page_cache.capacity 512MiB, the " +
+			problem: []string{"http.in_flight_bytes 128GiB, http.read_bytes 1MiB, page_cache.capacity 512MiB, the " +
 				"connections' 80MiB (http.max_connections 4096 * 20KiB) and the memtables' 384MiB (2 shards * " +
 				"memtable.max_bytes 64MiB * (1 + memtable.frozen_max 2)) are together more than the memory, 128GiB"},
 		},

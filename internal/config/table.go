@@ -66,7 +66,7 @@ var keys = []key{
 	},
 	{
 		path: "http.read_bytes", kind: kindBytes, unit: "bytes", standard: "0", min: "1MiB", max: "1024GiB",
-		zero: "the smaller of 512MiB and an eighth of the memory",
+		zero: "the smaller of 512MiB and an eighth of the memory, or what the other bounds leave of it",
 		about: "The memory that all scans and SHOW statements may take together; no write takes any of it. One that finds " +
 			"no room is answered 503 with the cause reads, one that needs more alone 400.",
 		change: "Raise it for scans over the files of many days at once, each of which takes about 0.2MiB for each column, " +
