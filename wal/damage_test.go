@@ -146,6 +146,11 @@ func overwrite(content string, offset int64, bytes string) string {
 	return content[:offset] + bytes + content[offset+int64(len(bytes)):]
 }
 
+// flip inverts bits of one byte, so that it is another byte whatever it was: salts and checksums are random.
+func flip(content string, offset int64, bits byte) string {
+	return overwrite(content, offset, string([]byte{content[offset] ^ bits}))
+}
+
 func TestATornTailDropsTheWholeLastGroup(t *testing.T) {
 	files, offsets := oneFile(t)
 	content := files[fileName(1)]
@@ -191,7 +196,7 @@ func dropsLastGroup(t *testing.T, name string, fsys *memory.FS) {
 
 func TestATornTailIsCutOffBeforeTheNextFileExists(t *testing.T) {
 	files, offsets := oneFile(t)
-	torn := overwrite(files[fileName(1)], offsets[4]-9, "\xff")
+	torn := flip(files[fileName(1)], offsets[4]-9, 0xff)
 	fsys := restore(t, with(files, fileName(1), torn))
 	l := openLog(t, smallOptions(fsys))
 	info, err := fsys.Stat(testDir + "/" + fileName(1))
@@ -237,7 +242,7 @@ func TestDamageBeforeTheLastGroupRefuses(t *testing.T) {
 		if offset >= 8 && offset < 12 {
 			continue // the version has an error of its own
 		}
-		flipped := overwrite(content, offset, string(content[offset]^0x10))
+		flipped := flip(content, offset, 0x10)
 		refuses(t, "flip", with(files, fileName(1), flipped), smallOptions(nil), fileName(1))
 	}
 	hole := overwrite(content, offsets[1], strings.Repeat("\x00", int(offsets[2]-offsets[1])))
@@ -264,7 +269,7 @@ func TestDamageInAnySealedFileRefuses(t *testing.T) {
 		offsets := groupsOf(t, content)
 		last := len(offsets) - 1
 		for i, offset := range []int64{0, 20, offsets[0], offsets[1], offsets[last-2], offsets[last-1] + 50} {
-			flipped := overwrite(content, offset, string(content[offset]^0x01))
+			flipped := flip(content, offset, 0x01)
 			refuses(t, name, with(files, name, flipped), smallOptions(nil), name)
 			if i > 1 {
 				refuses(t, name, with(files, name, content[:offset]), smallOptions(nil), name)

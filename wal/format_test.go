@@ -200,7 +200,7 @@ func TestTheCallsThatACrashCanFallBetween(t *testing.T) {
 	closeLog(t, l)
 
 	files := snapshot(t, disk)
-	torn := overwrite(files[fileName(3)], groupsOf(t, files[fileName(3)])[1]-8, "\xff")
+	torn := flip(files[fileName(3)], groupsOf(t, files[fileName(3)])[1]-8, 0xff)
 	disk = restore(t, with(files, fileName(3), torn))
 	o.FS = vfs.Inject(disk, tr.hook)
 	o.Floor = 2

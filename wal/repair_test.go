@@ -48,8 +48,8 @@ func damagedLogs(t *testing.T) map[string]struct {
 	frames := func(number uint64) uint64 {
 		return firstSequence(t, files[fileName(number+1)]) - firstSequence(t, files[fileName(number)])
 	}
-	flip := func(offset int64) map[string]string {
-		return with(files, fileName(2), overwrite(second, offset, string(second[offset]^0x40)))
+	flipped := func(offset int64) map[string]string {
+		return with(files, fileName(2), flip(second, offset, 0x40))
 	}
 	bothHeaders := overwrite(second, 20, "\xff\xff")
 	bothHeaders = overwrite(bothHeaders, offsets[0]+10, "\xff\xff")
@@ -58,11 +58,11 @@ func damagedLogs(t *testing.T) map[string]struct {
 		files map[string]string
 		lost  uint64
 	}{
-		"a body":                  {flip(offsets[3] + groupHeaderBytes + 20), 1},
-		"a header":                {flip(offsets[3] + 10), 1},
-		"two bodies":              {with(flip(offsets[3]+60), fileName(3), damagedFirst(files[fileName(3)])), 2},
-		"a trailer":               {flip(offsets[last-1] + 50), 0},
-		"a file header":           {flip(20), 0},
+		"a body":                  {flipped(offsets[3] + groupHeaderBytes + 20), 1},
+		"a header":                {flipped(offsets[3] + 10), 1},
+		"two bodies":              {with(flipped(offsets[3]+60), fileName(3), damagedFirst(files[fileName(3)])), 2},
+		"a trailer":               {flipped(offsets[last-1] + 50), 0},
+		"a file header":           {flipped(20), 0},
 		"a file header and group": {with(files, fileName(2), bothHeaders), frames(2)},
 		"a file is missing":       {without(files, fileName(2)), frames(2)},
 		"two files are swapped": {with(with(files, fileName(2), files[fileName(3)]), fileName(3), second),
@@ -72,7 +72,7 @@ func damagedLogs(t *testing.T) map[string]struct {
 
 // damagedFirst flips a byte of a file's first group.
 func damagedFirst(content string) string {
-	return overwrite(content, fileHeaderBytes+60, string(content[fileHeaderBytes+60]^1))
+	return flip(content, fileHeaderBytes+60, 1)
 }
 
 func TestARepairKeepsEveryWholeFrame(t *testing.T) {
