@@ -62,6 +62,7 @@ func TestStatusPage(t *testing.T) {
 	b.await("a page that is opened late has the samples from before",
 		`Number(document.querySelector("#plots").dataset.samples) > 3 && document.querySelectorAll("#plots canvas").length === 6`)
 	b.awaitFigures()
+	b.checkSamples(s)
 	b.checkKeyboard()
 	b.checkLooks()
 	b.checkCauses(s)
@@ -307,6 +308,23 @@ func statusFigures(t *testing.T, s *server) figures {
 		"waited":          number(status.Admission, "waited"),
 		"waiting":         number(status.Admission, "waiting"),
 		"refused-total":   refused,
+	}
+}
+
+// checkSamples lets the page ask several times at once, as it does when a reader comes back to it again and again: no
+// sample may be shown twice.
+func (b *browser) checkSamples(s *server) {
+	b.t.Helper()
+	const samples = `Number(document.querySelector("#plots").dataset.samples)`
+	b.await("some samples have come, each of them more than once", fmt.Sprintf(`(() => {
+		for (let i = 0; i < 5; i++) document.dispatchEvent(new Event("visibilitychange"));
+		return %s >= %v;
+	})()`, samples, evaluate[int](b, samples)+3))
+	shown := evaluate[int](b, samples)
+	var history struct{ Samples []any }
+	decode(b.t, s.must(b.t, http.MethodGet, "/api/history", "", http.StatusOK).body, &history)
+	if shown > len(history.Samples) {
+		b.t.Errorf("the page has %d samples, want no more than the %d that there are", shown, len(history.Samples))
 	}
 }
 

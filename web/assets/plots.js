@@ -44,10 +44,12 @@ export class History {
     return this.samples.length > 0 ? this.samples[this.samples.length - 1].time_ms : 0;
   }
 
-  // add takes an answer of GET /api/history, whose rows follow its columns.
+  // add takes an answer of GET /api/history, whose rows follow its columns. Two answers may have the same rows, where
+  // one was asked for before the other came.
   add(answer) {
     for (const row of answer.samples) {
-      this.samples.push(Object.fromEntries(answer.columns.map((name, i) => [name, row[i]])));
+      const sample = Object.fromEntries(answer.columns.map((name, i) => [name, row[i]]));
+      if (sample.time_ms > this.last) this.samples.push(sample);
     }
     const first = this.samples.findIndex((s) => s.time_ms > this.last - History.spanMs);
     if (first > 0) this.samples.splice(0, first);
