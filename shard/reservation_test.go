@@ -30,6 +30,7 @@ func TestACostThatIsTooLowIsNoticed(t *testing.T) {
 		gate := &lowGate{lowBytes: rows * rowBytes}
 		o := testOptions(t.TempDir())
 		o.Gate = gate
+		o.Admission.MaxWait = hangs // for a flush, on a slow disk
 		e := start(t, o)
 		gate.controller.Store(e.tier.controller)
 		for n := range int64(20) { // the tier has room for them
