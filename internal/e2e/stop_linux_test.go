@@ -111,10 +111,7 @@ func TestAStopThatWaitsForClientsIsNoticed(t *testing.T) {
 	if code := s.wait(t, stopLimit); code != 1 {
 		t.Errorf("exit status %d, want 1", code)
 	}
-	next := start(t, dataDir)
-	if next.status(t).Recovery.RowsReplayed == 0 {
-		t.Error("the next start replayed nothing")
-	}
+	next := start(t, dataDir) // a flush that was under way may have come to its end, so it replays rows or not
 	if got := next.count(t, "db", "stuck"); got != stuckRows {
 		t.Errorf("%d points, want %d", got, stuckRows)
 	}
