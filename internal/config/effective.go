@@ -45,23 +45,23 @@ func (c Config) Effective(machine Machine) Config {
 	return c
 }
 
-// defaultReads is as much as the page cache has by default, or on a small machine what the other bounds leave, in whole
-// MiB.
+// defaultReads is half of what the other bounds leave of the memory, in whole MiB. A tier that is full of small
+// segments is much to read: one of 200 rows and 15 columns counts 0.44 MiB.
 func defaultReads(c *Config, machine Machine) int64 {
 	const mebibyte = 1 << 20
-	standard := defaultCapacity(machine)
-	if machine.MemoryBytes == 0 {
-		return standard
+	return max(1, (machine.memory()-boundedBytes(c))/2/mebibyte) * mebibyte
+}
+
+// memory is what may be used, or is assumed.
+func (m Machine) memory() int64 {
+	if m.MemoryBytes == 0 {
+		return assumedMemoryBytes
 	}
-	return max(mebibyte, min(standard, (machine.MemoryBytes-boundedBytes(c))/mebibyte*mebibyte))
+	return m.MemoryBytes
 }
 
 // defaultCapacity is rounded down to whole MiB, so that it reads well in status and logs.
 func defaultCapacity(machine Machine) int64 {
-	memory := machine.MemoryBytes
-	if memory == 0 {
-		memory = assumedMemoryBytes
-	}
 	const mebibyte = 1 << 20
-	return min(capacityMaxBytes, memory/8/mebibyte*mebibyte)
+	return min(capacityMaxBytes, machine.memory()/8/mebibyte*mebibyte)
 }

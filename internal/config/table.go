@@ -66,11 +66,11 @@ var keys = []key{
 	},
 	{
 		path: "http.read_bytes", kind: kindBytes, unit: "bytes", standard: "0", min: "1MiB", max: "1024GiB",
-		zero: "the smaller of 512MiB and an eighth of the memory, or what the other bounds leave of it",
+		zero: "half of what the other bounds leave of the memory",
 		about: "The memory that all scans and SHOW statements may take together; no write takes any of it. One that finds " +
 			"no room is answered 503 with the cause reads, one that needs more alone 400.",
-		change: "Raise it for scans over the files of many days at once, each of which takes about 0.2MiB for each column, " +
-			"or for many scans at once.",
+		change: "Lower it to leave memory to other programs. Raise it for scans over the files of many days at once, each " +
+			"of which takes about 0.2MiB for each column, or for many scans at once.",
 	},
 	{
 		path: "http.tls_cert", kind: kindFile, unit: "path", standard: "none",
