@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -396,6 +397,41 @@ func TestVerifyNeedsAWholeScan(t *testing.T) {
 	report, err := Run(t.Context(), o)
 	if !errors.Is(err, ErrUnread) || report == nil || report.Verified != nil {
 		t.Errorf("got %v, want %v", err, ErrUnread)
+	}
+}
+
+// A server that has no room for a scan now is asked again, as often as it says so, and until the run is ended.
+func TestVerifyComesBack(t *testing.T) {
+	server := newStoringServer(t)
+	server.busy.Store(2)
+	o := smallOptions(server.URL)
+	o.Verify, o.Pace = true, Pace{Writers: 1, Points: 10, Duration: time.Minute}
+	report, err := Run(t.Context(), o)
+	if err != nil || report.Verified == nil || report.Verified.Found != 10 || server.busy.Load() >= 0 {
+		t.Errorf("got %v, and the server would refuse %d more", err, server.busy.Load())
+	}
+	server.busy.Store(math.MaxInt32)
+	v := &verifier{target: &o.Target, transport: o.Target.transport(netip.Addr{})}
+	defer v.transport.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err = v.scan(ctx, "m", 0, 1, "lp", func(io.Reader) error { return nil }); err == nil {
+		t.Error("got no error of a scan that was refused to the end")
+	}
+}
+
+func TestScanWait(t *testing.T) {
+	for _, tc := range []struct {
+		status int
+		header string
+		want   time.Duration
+	}{
+		{503, "7", 7 * time.Second}, {503, "0", time.Second}, {503, "86400", time.Minute}, {503, "", 0}, {400, "7", 0},
+	} {
+		response := &http.Response{StatusCode: tc.status, Header: http.Header{"Retry-After": {tc.header}}}
+		if got := scanWait(response); got != tc.want {
+			t.Errorf("%d, Retry-After %q: got %s, want %s", tc.status, tc.header, got, tc.want)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/klauspost/compress/gzip"
@@ -26,6 +27,7 @@ type storingServer struct {
 	// scan changes the lines of an answer; nil: nothing is changed.
 	scan func(lines []string) []string
 
+	busy    atomic.Int32 // how many scans are refused for now
 	mu      sync.Mutex
 	lines   []string
 	writes  int
@@ -110,6 +112,10 @@ func (s *storingServer) handleScan(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	lines := slices.Clone(s.lines)
 	s.mu.Unlock()
+	if s.busy.Add(-1) >= 0 {
+		refuse(w, 1)
+		return
+	}
 	lines = slices.DeleteFunc(lines, func(line string) bool {
 		at, err := strconv.ParseInt(line[strings.LastIndexByte(line, ' ')+1:], 10, 64)
 		name := line[:strings.IndexAny(line, ", ")]

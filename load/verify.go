@@ -114,10 +114,33 @@ func (v *verifier) verify(ctx context.Context, p *plan, f *fates, bytesMax int64
 	return result, nil
 }
 
-// scan asks for the points of a measurement in [start, stop). What the server does not know has none.
+// scanWaitMax is how long a server is asked again that has no room for a scan.
+const scanWaitMax = 10 * time.Minute
+
+// scan asks for the points of a measurement in [start, stop). What the server does not know has none. A server that is
+// busy with other scans, or has a full tier to merge first, is asked again when it says so.
 func (v *verifier) scan(
 	ctx context.Context, measurement string, start, stop int64, format string, read func(io.Reader) error,
 ) error {
+	waited := time.Duration(0)
+	for {
+		wait, err := v.tryScan(ctx, measurement, start, stop, format, read)
+		if wait == 0 || waited >= scanWaitMax {
+			return err
+		}
+		waited += wait
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(wait):
+		}
+	}
+}
+
+// tryScan scans once. Beside an error it returns how long to wait before the next time; 0: there is none.
+func (v *verifier) tryScan(
+	ctx context.Context, measurement string, start, stop int64, format string, read func(io.Reader) error,
+) (time.Duration, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	request, err := v.target.request(ctx, http.MethodGet, "/api/scan", url.Values{
@@ -125,7 +148,7 @@ func (v *verifier) scan(
 		"start": {strconv.FormatInt(start, 10)}, "stop": {strconv.FormatInt(stop, 10)},
 	})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	idle := time.AfterFunc(scanIdleTimeout, func() {
 		cancel(fmt.Errorf("the server sent nothing for %v", scanIdleTimeout))
@@ -133,23 +156,33 @@ func (v *verifier) scan(
 	defer idle.Stop()
 	response, err := v.transport.RoundTrip(request)
 	if err != nil {
-		return fmt.Errorf("scan %s: %w", measurement, err)
+		return 0, fmt.Errorf("scan %s: %w", measurement, err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode == http.StatusNotFound && isLineweirs(response.Header) {
-		return nil
+		return 0, nil
 	}
 	if response.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(response.Body, answerBytesMax)) // the status says enough
-		return fmt.Errorf("scan %s: the server answered %s %s", measurement, response.Status, causeOf(text))
+		return scanWait(response), fmt.Errorf("scan %s: the server answered %s %s", measurement, response.Status,
+			causeOf(text))
 	}
 	if err := read(&watchedReader{response.Body, idle}); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
-		return fmt.Errorf("scan %s: %w", measurement, err)
+		return 0, fmt.Errorf("scan %s: %w", measurement, err)
 	}
-	return nil
+	return 0, nil
+}
+
+// scanWait is how long a server that is busy asks for; 0: it is not, or does not.
+func scanWait(response *http.Response) time.Duration {
+	wait, told := retryAfter(response.Header.Get("Retry-After"), time.Now())
+	if response.StatusCode != http.StatusServiceUnavailable || !told {
+		return 0
+	}
+	return min(max(wait, time.Second), time.Minute)
 }
 
 // isLineweirs tells a 404 that means no such points from one that means no such endpoint.

@@ -99,12 +99,17 @@ type ReadLimitError struct {
 	UsedBytes  int64 // of all reads that run
 	LimitBytes int64
 	RetryAfter time.Duration // 0: the read would be refused if it were alone
+	Unmerged   bool          // it got as far as a segment of L0: compaction makes few of many
 }
 
 func (e *ReadLimitError) Error() string {
 	if e.RetryAfter == 0 {
 		return fmt.Sprintf("it needs at least %d bytes of memory, more than the %d that http.read_bytes allows for all "+
 			"reads: ask for less at once, a shorter time or fewer fields", e.NeedBytes, e.LimitBytes)
+	}
+	if e.NeedBytes > e.LimitBytes {
+		return fmt.Sprintf("it needs at least %d bytes of memory, more than the %d that http.read_bytes allows for all "+
+			"reads, until compaction has merged the segments of L0", e.NeedBytes, e.LimitBytes)
 	}
 	return fmt.Sprintf("the reads that run hold %d of the %d bytes of memory that http.read_bytes allows", e.UsedBytes,
 		e.LimitBytes)

@@ -135,14 +135,27 @@ func (r *Read) takeLocked(grown, neededBytes int64) error {
 const (
 	readRetryMin = time.Second
 	readRetryMax = time.Minute
+	// readRetryUnknown is for a tier that does not drain, or not yet.
+	readRetryUnknown = 10 * time.Second
 	// readMemory is how much of the mean time of reads one more read leaves.
 	readMemory = 0.9
 )
 
-// retryAfterLocked is when to come back: when a read of usual length has ended, spread by a quarter either way.
-func (r *reads) retryAfterLocked() time.Duration {
-	spread := time.Duration(float64(r.lasted) * (0.75 + rand.Float64()/2))
-	return min(max(spread, readRetryMin), readRetryMax)
+// retryAfterLocked is when to come back: when a read of usual length has ended.
+func (r *reads) retryAfterLocked() time.Duration { return spread(r.lasted) }
+
+// mergeTime is when to come back to a tier that has to be merged first.
+func mergeTime(sizeBytes int64, bytesPerSecond float64) time.Duration {
+	if bytesPerSecond == 0 {
+		return spread(readRetryUnknown)
+	}
+	return spread(time.Duration(min(float64(sizeBytes)/bytesPerSecond, readRetryMax.Seconds()) * float64(time.Second)))
+}
+
+// spread keeps clients that are told the same from coming back together: by a quarter either way, within the bounds.
+func spread(wait time.Duration) time.Duration {
+	wait = time.Duration(float64(wait) * (0.75 + rand.Float64()/2))
+	return min(max(wait, readRetryMin), readRetryMax)
 }
 
 // Release ends the read. Calling it again does nothing.

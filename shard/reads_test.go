@@ -137,6 +137,56 @@ func TestAReadThatIsTooLargeIsToldSo(t *testing.T) {
 	}
 }
 
+// TestAScanOfAFullTierComesBack fills level 0 with more segments than a scan may read at once. It is told to come back,
+// and finds them merged. A file of level 1 that is too large by itself gets no time.
+func TestAScanOfAFullTierComesBack(t *testing.T) {
+	const limit = 1 << 20
+	e := startWithReads(t, limit, 1)
+	if err := e.SetCompaction(nil, new(true)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		putSeries(t, e, 20*i, 20*i+20)
+		sealAll(t, e)
+	}
+	var refused *ReadLimitError
+	if _, err := openScan(e); !errors.As(err, &refused) || !refused.Unmerged || refused.NeedBytes <= limit ||
+		refused.RetryAfter < 7*time.Second || refused.RetryAfter > 13*time.Second {
+		t.Fatalf("got %v, %+v, want to come back to a tier that is paused in about 10 s", err, refused)
+	}
+	if err := e.SetCompaction(nil, new(false)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "level 1", func() bool { e.tier.compactor.Poke(); return e.store.L0Bytes() == 0 })
+	rows, err := openScan(e)
+	if err != nil {
+		t.Fatalf("when the tier is merged: %v", err)
+	}
+	needs := e.Status().Reads.Bytes
+	closeScans(t, []*Rows{rows})
+	e.reads.limitBytes = needs - 1
+	if _, err := openScan(e); !errors.As(err, &refused) || refused.Unmerged || refused.RetryAfter != 0 {
+		t.Errorf("got %v, %+v, want a refusal for good", err, refused)
+	}
+}
+
+func TestMergeTime(t *testing.T) {
+	for _, tc := range []struct {
+		sizeBytes int64
+		rate      float64
+		low, high time.Duration
+	}{
+		{1 << 40, 0, 7 * time.Second, 13 * time.Second}, {0, 1, time.Second, time.Second},
+		{200, 10, 15 * time.Second, 25 * time.Second}, {1 << 62, 1e-9, 45 * time.Second, time.Minute},
+	} {
+		for range 100 {
+			if got := mergeTime(tc.sizeBytes, tc.rate); got < tc.low || got > tc.high {
+				t.Fatalf("%d bytes at %g B/s: got %s, want %s to %s", tc.sizeBytes, tc.rate, got, tc.low, tc.high)
+			}
+		}
+	}
+}
+
 // TestReadsCountWhatTheyKeepInMemory holds scans while their memtables are flushed: each table counts once, however many
 // scans hold it, and until the last of them has ended.
 func TestReadsCountWhatTheyKeepInMemory(t *testing.T) {

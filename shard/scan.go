@@ -31,7 +31,7 @@ func (e *Engine) Scan(ctx context.Context, q Query) (*Rows, error) {
 	sources, err := pinned.sources(q.Selection, source.read)
 	source.Source = segment.Merge(sources)
 	if err != nil {
-		return nil, errors.Join(err, source.Close())
+		return nil, errors.Join(e.untilMerged(err), source.Close())
 	}
 	return &Rows{Source: source, Columns: pinned.columns.sorted()}, nil
 }
@@ -63,10 +63,30 @@ func (p *pinned) sources(sel segment.Selection, read *Read) ([]segment.Source, e
 		}
 		sources = append(sources, source)
 		if err := read.Grow(segment.MemoryBytes(source)); err != nil {
-			return sources, err
+			return sources, unmerged(err, s)
 		}
 	}
 	return sources, nil
+}
+
+// unmerged marks the refusal of a segment of L0.
+func unmerged(err error, s *segment.Segment) error {
+	var refused *ReadLimitError
+	if errors.As(err, &refused) {
+		refused.Unmerged = s.Meta().Level == 0
+	}
+	return err
+}
+
+// untilMerged lets a client come back to a scan that is too large because of segments of L0: a tier that is full has
+// very many small ones.
+func (e *Engine) untilMerged(err error) error {
+	var refused *ReadLimitError
+	if errors.As(err, &refused) && refused.Unmerged && refused.RetryAfter == 0 {
+		tier := e.tier.controller.Ledger()
+		refused.RetryAfter = mergeTime(tier.RegisteredBytes, tier.DrainBytesPerSecond)
+	}
+	return err
 }
 
 // readable refuses reads before the replay is over and after the end.
