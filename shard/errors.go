@@ -98,8 +98,8 @@ type ReadLimitError struct {
 	NeedBytes  int64 // of this read, as far as it got
 	UsedBytes  int64 // of all reads that run
 	LimitBytes int64
-	RetryAfter time.Duration // 0: the read would be refused if it were alone
-	Unmerged   bool          // it got as far as a segment of L0: compaction makes few of many
+	RetryAfter time.Duration // 0: no wait would help, the read needs too much even if it is alone
+	Unmerged   bool          // it got as far as a segment of L0, of which compaction makes few of many
 }
 
 func (e *ReadLimitError) Error() string {

@@ -300,17 +300,7 @@ const (
 // TestASlowDiskOnlySlows lets each fsync take 2 seconds: every write is answered, memory stays bounded, and when the
 // disk is fast again all goes on.
 func TestASlowDiskOnlySlows(t *testing.T) {
-	outside(t)
-	t.Parallel() // it sleeps
-	binary, err := lineweir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	disk := newFaulty(t, compacting)
-	s := disk.start(t, binary)
-	disk.writeAcknowledged(t, s, 10)
-	before := s.usage(t)
-	disk.fail(t, fault{On: "fsync", First: 1, Delay: slowFsync})
+	disk, s, before := slowedDisk(t, slowFsync)
 	problems := disk.writeSlowly(t, s, sendLimit)
 	s.seal(t)
 	during := s.usage(t)
@@ -321,6 +311,24 @@ func TestASlowDiskOnlySlows(t *testing.T) {
 	disk.writeAcknowledged(t, s, 10)
 	disk.sent.check(t, s)
 	s.stop(t)
+}
+
+// slowedDisk starts a server that compacts on a disk of its own, whose fsyncs take that long from then on. before is
+// what the server took until then.
+func slowedDisk(t *testing.T, fsync time.Duration) (disk *faulty, s *server, before usage) {
+	t.Helper()
+	outside(t)
+	t.Parallel() // it sleeps
+	binary, err := lineweir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk = newFaulty(t, compacting)
+	s = disk.start(t, binary)
+	disk.writeAcknowledged(t, s, 10)
+	before = s.usage(t)
+	disk.fail(t, fault{On: "fsync", First: 1, Delay: fsync})
+	return disk, s, before
 }
 
 // writeSlowly lets several writers write, and tells which writes were not acknowledged within a limit.
@@ -356,16 +364,7 @@ func slowMemoryProblems(before, during usage) (problems []string) {
 // TestAWaitThatLastsIsNoticed is the proof that the test above can fail: fsyncs that last longer than a write may take
 // are reported for every write, and so is memory that grows beyond the bound.
 func TestAWaitThatLastsIsNoticed(t *testing.T) {
-	outside(t)
-	t.Parallel() // it sleeps
-	binary, err := lineweir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	disk := newFaulty(t, compacting)
-	s := disk.start(t, binary)
-	disk.writeAcknowledged(t, s, 10)
-	disk.fail(t, fault{On: "fsync", First: 1, Delay: 3 * slowFsync})
+	disk, s, _ := slowedDisk(t, 3*slowFsync)
 	if problems := disk.writeSlowly(t, s, slowFsync/20); len(problems) != slowWriters*slowWrites {
 		t.Errorf("%d of %d writes that take too long are reported", len(problems), slowWriters*slowWrites)
 	}

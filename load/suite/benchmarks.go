@@ -55,7 +55,7 @@ func readEvidence(dir string) (*evidence, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		problems = append(problems, err)
 	}
-	e.conditions = string(text)
+	e.conditions = strings.TrimSpace(string(text))
 	return e, errors.Join(problems...)
 }
 
